@@ -49,7 +49,6 @@ from swarm.wire import keys
 FILE = "swarm-bugreport.txt"
 EVENTS, ERRORS, PRINTED, NODES = 40, 10, 20, 12
 """Last events, last warnings and errors, last lines printed of each node, and how many nodes are looked at."""
-_WANTED = {"warning": ERRORS, "info": EVENTS}
 LONGEST_LINE, LONGEST_PART = 400, 30_000
 """Characters."""
 LONGEST_LOOKED_AT = 4 * LONGEST_LINE
@@ -136,13 +135,13 @@ def _parts(
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
     if run is not None:
         reader = status_view.StatusReader(run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process())
-        status, events = cache(lambda: reader.read(time.time())), cache(lambda: _events(run))
+        status = cache(lambda: reader.read(time.time()))
         parts |= {
             "status": lambda: status_view.render(status()),
             "hints": lambda: render_hints(status().hints) or "none",
             "starts": lambda: render_starts(last_starts(run)[:NODES]),
-            "warnings and errors": lambda: events()[0],
-            "events": lambda: events()[1],
+            "warnings and errors": lambda: _events(run, "warning", ERRORS),
+            "events": lambda: _events(run, "info", EVENTS),
             "output": lambda: _printed(run),
         }
     yield "a report of `swarm bugreport`; paths, names of user and machine and secrets are replaced"
@@ -197,16 +196,12 @@ def _run(settings: Settings) -> Run | None:
         return None
 
 
-def _events(run: Run) -> tuple[str, str]:
-    """Returns the last warnings and errors of each node, and the last events of each: every log is read once."""
-    found = [_rendered(last_events(run, node, _WANTED, MOST_PARSED)) for node in nodes_with_logs(run)[:NODES]]
-    warnings, events = ("\n".join(filter(None, (of_node[at] for of_node in found))) or "none" for at in range(2))
-    return warnings, events
-
-
-def _rendered(found: list[list[Event]]) -> list[str]:
-    lines = (event_view.render(map(_without_texts, events)) for events in found)
-    return ["\n".join(_whole_words(line, LONGEST_LOOKED_AT) for line in of_level) for of_level in lines]
+def _events(run: Run, level: str, count: int) -> str:
+    """Returns the last events of each node from a level on."""
+    found = (last_events(run, node, level, count, MOST_PARSED) for node in nodes_with_logs(run)[:NODES])
+    lines = (event_view.render(map(_without_texts, of_node)) for of_node in found)
+    texts = ("\n".join(_whole_words(line, LONGEST_LOOKED_AT) for line in of_node) for of_node in lines)
+    return "\n".join(filter(None, texts)) or "none"
 
 
 def _printed(run: Run) -> str:

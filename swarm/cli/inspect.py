@@ -18,7 +18,7 @@ from swarm.errors import ProtocolError
 from swarm.records.groups import Group, WantedGroups, as_completion, read_groups
 from swarm.store.run import Run
 from swarm.systems import require_for
-from swarm.views.groups import Layout, render
+from swarm.views.groups import render
 
 if TYPE_CHECKING:
     from swarm.tasks.scoring import Scorer
@@ -36,7 +36,6 @@ def inspect(
     groups: Annotated[
         int, Parameter(("--groups", "-n"), validator=Number(gte=1, lte=MOST_GROUPS), show_default=True)
     ] = 4,
-    layout: Annotated[Layout, Parameter(show_default=True)] = "auto",
     score: bool = False,
     output: Annotated[Literal["text", "json"], Parameter(("--output", "-o"), show_default=True)] = "text",
 ) -> int:
@@ -52,7 +51,6 @@ def inspect(
         node: Only what this node published; give it again for another one.
         task: Only of tasks whose name matches this pattern, such as 'binary*'; give it again for another one.
         groups: So many of them.
-        layout: Completions beside each other, one below the other, or as the terminal has room.
         score: Score the completions again, by this machine's own scorer.
         output: text or json.
     """
@@ -62,7 +60,7 @@ def inspect(
     if score:
         found = replace(found, groups=rescored(run, settings, found.groups))
     width = shutil.get_terminal_size().columns
-    print_result(found, partial(render, width=width, layout=layout), as_json=output == "json")
+    print_result(found, partial(render, width=width), as_json=output == "json")
     return 2 if (round_ or stage or node or task) and not found.groups else 0
 
 

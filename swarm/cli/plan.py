@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from swarm.cli.before_start import suited_settings
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
 from swarm.config import Settings
-from swarm.errors import ConfigError, ModelError
+from swarm.errors import ConfigError
 from swarm.planner.device_memory import far_device
-from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import RESERVE, Part, Plan
 from swarm.planner.planner import Remedy, make_plan, problems, refusal, remedies_of
-from swarm.planner.shape import model_shape
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.universe import check_tasks
-from swarm.views.requests import Saving, render_expected
 from swarm.views.text import size, table
 
 REPLY_TOKENS = 128
@@ -44,9 +39,6 @@ def plan(
             "cpu: for a machine without a GPU)."
         ),
     ] = None,
-    line: Annotated[
-        float, Parameter(help="Megabits a second that a worker's machine sends to a bucket.", validator=Number(gt=0))
-    ] = 10.0,
     up_flags: UpFlags | None = None,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> int:
@@ -65,13 +57,13 @@ def plan(
     talk = longest_talk(settings)
     made = make_plan(settings, nodes, in_process, talk, far)
     found = [] if made.fits else remedies_of(made, settings, talk)
-    sys.stdout.write((_json(made, found) if as_json else _text(made, found, settings, line)) + "\n")
+    sys.stdout.write((_json(made, found) if as_json else _text(made, found, settings)) + "\n")
     return 0 if made.fits else 1
 
 
-def _text(made: Plan, found: Sequence[Remedy], settings: Settings, line: float) -> str:
-    requests = render_expected(settings, made.nodes, saving_of(settings), line) if settings.sparing else ""
-    return "\n".join(filter(None, (render_plan(made, settings), render_remedies(found), requests)))
+def _text(made: Plan, found: Sequence[Remedy], settings: Settings) -> str:
+    parts = (render_plan(made, settings), render_remedies(found))
+    return "\n".join(filter(None, parts))
 
 
 def _json(made: Plan, found: Sequence[Remedy]) -> str:
@@ -79,18 +71,6 @@ def _json(made: Plan, found: Sequence[Remedy]) -> str:
     content |= {"needed": made.needed, "host_needed": made.host_needed, "usable": made.usable, "fits": made.fits}
     content |= {"would_fit": [remedy.flags for remedy in found]}
     return msgspec.json.encode(content).decode()
-
-
-def saving_of(settings: Settings) -> Saving | None:
-    """Returns what the largest checkpoint of these models takes; None: that cannot be known."""
-    adapted = replace(settings, adapter=replace(settings.adapter, kind="lora"))
-    try:
-        shapes = [model_shape(name, hub_token=settings.hub_token) for name in settings.model]
-        one = max(checkpoint_bytes(shape, settings) for shape in shapes)
-        of_adapter = max(checkpoint_bytes(shape, adapted) for shape in shapes)
-    except ModelError:
-        return None
-    return Saving(one, of_adapter if settings.adapter.kind == "none" else None)
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:

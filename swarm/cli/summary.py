@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, open_experiment, refuse_no_folder_for, settings_to_look
 from swarm.cli.say import print_result
-from swarm.records.sums import read_to_sum_up
+from swarm.records.history import read_to_sum_up
 from swarm.views import summary as summary_view
 
 

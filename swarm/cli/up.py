@@ -50,17 +50,17 @@ from swarm.node.base.experiment import differences, is_begun, other_experiment, 
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.system import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
+from swarm.records.history import NodeHistory, read_to_sum_up
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.starts import changed_settings, last_start, last_starts
-from swarm.records.sums import NodeSums, read_to_sum_up
 from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
 from swarm.views.studies import AgainstRequest
-from swarm.views.summary import render, summarise, told
+from swarm.views.summary import render, summary_of
 from swarm.wire import keys
 
 POLL_SECONDS = 0.1
@@ -341,7 +341,7 @@ def _said_if_finished(settings: Settings) -> str:
     if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
         return ""
     sums, now = read_to_sum_up(run)
-    return f"{render(summarise(sums, *told(now)))}\n{over}"
+    return f"{render(summary_of(sums, now))}\n{over}"
 
 
 async def _run(
@@ -441,11 +441,11 @@ def _conclude(
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    sums: dict[str, NodeSums] = {}
+    sums: dict[str, NodeHistory] = {}
     with surviving.view("the summary"):
         sums, now = read_to_sum_up(run)
         if sums:
-            say("\n" + render(summarise(sums, *told(now))))
+            say("\n" + render(summary_of(sums, now)))
     with surviving.view("the plot"):
         if sums:
             _plot({node: of_node.measured_rewards for node, of_node in sums.items()}, run)

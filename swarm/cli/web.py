@@ -50,7 +50,6 @@ def web(
     port: Annotated[int, Parameter(validator=Number(gte=0, lt=65536), show_default=True)] = PORT,
     host: Annotated[str, Parameter(show_default=True)] = "127.0.0.1",
     allow_host: Annotated[tuple[str, ...], Parameter("--allow-host")] = (),
-    metrics: bool = False,
     interval: Annotated[float | None, Parameter(validator=Number(gte=0.2))] = None,
     export: Annotated[Path | None, Parameter(("--export", "-o"))] = None,
     force: bool = False,
@@ -65,7 +64,6 @@ def web(
         port: Where to listen; 0: any port that is free.
         host: Address to listen on. Another than this machine's own is plain HTTP for whoever can see the network.
         allow_host: A name that the page may be asked for by, besides localhost; needed with another --host.
-        metrics: Let Prometheus read /metrics without the link.
         interval: Seconds between two looks at the run while somebody has the page open; without one, 1, and 10 in a
             bucket.
         export: Write the page as it is now into this one file, and end.
@@ -78,7 +76,7 @@ def web(
     else:
         every = interval or (INTERVAL_IN_A_BUCKET if is_url(str(settings.place)) else INTERVAL)
         allowed = frozenset(allow_host)
-        _serve(settings, host, port, allowed, open_metrics=metrics, interval=every, until_closed=until_closed)
+        _serve(settings, host, port, allowed, interval=every, until_closed=until_closed)
 
 
 def _look_at(settings: Settings, name: str) -> WebLook:
@@ -119,7 +117,6 @@ def _serve(
     port: int,
     allowed: frozenset[str],
     *,
-    open_metrics: bool,
     interval: float,
     until_closed: bool,
 ) -> None:
@@ -133,7 +130,7 @@ def _serve(
     listening = _listen(host, port, allowed)
     open_experiment_when_there(settings)
     place = open_place(settings.place)
-    guard = _guard(listening.getsockname()[1], allowed, open_metrics=open_metrics)
+    guard = _guard(listening.getsockname()[1], allowed)
     link = partial(_link, listening.getsockname(), allowed, guard)
     service = Service(
         settings.experiment,
@@ -190,11 +187,10 @@ def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _guard(port: int, allowed: frozenset[str], *, open_metrics: bool) -> Guard:
-    from swarm.web.guard import LOOPBACK, OPEN, Guard
+def _guard(port: int, allowed: frozenset[str]) -> Guard:
+    from swarm.web.guard import LOOPBACK, Guard
 
-    paths = OPEN | {"/metrics"} if open_metrics else OPEN
-    return Guard(f"swarm_web_{port}", LOOPBACK | {name.lower() for name in allowed}, paths)
+    return Guard(f"swarm_web_{port}", LOOPBACK | {name.lower() for name in allowed})
 
 
 def _link(address: tuple[Any, ...], allowed: frozenset[str], guard: Guard) -> str:

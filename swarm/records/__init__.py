@@ -10,8 +10,8 @@
 
     table ─┬▶ progress   what all rows of a node add up to, and its last ones: status, hints, requests, validation;
            │             of a long log the end says it (Totals)
-           ├▶ history    the same, and the figures of each round as columns: the page, top, Prometheus
-           └▶ rows       rows as written, or those that count: summary, plot, export, frames, checks, cards
+           ├▶ history    the same, and the figures of each round as columns: summary, plot, the page, top
+           └▶ rows       rows as written, or those that count: export, frames, checks, cards
 
 Everything below the store is written by strangers. Whatever lies there is either taken, counted as junk, or left out;
 no look takes in more than the bounds named here. Nothing but this room and the nodes reads a run's files.

@@ -179,6 +179,7 @@ def _used(row: MetricsRow) -> float:
 
 Said = tuple[str, str] | None
 """Evidence and remedy."""
+Rule = Callable[[Sequence[Recent], HintFacts], Said]
 
 
 def hints_of(node: str, rows: Iterable[Recent], facts: HintFacts) -> list[Hint]:
@@ -380,48 +381,32 @@ def _least(shares: Sequence[float], low: float, high: float) -> float | None:
     return least if len(last) == FEW and low <= (least := min(last)) < high else None
 
 
-def _memory(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
-    """The memory of its device has been so full in each of the last rounds."""
-    if (least := _least([row.memory_used for row in rows], low, high)) is None:
-        return None
-    held, total = rows[-1].memory_allocated / GB, rows[-1].memory_total / GB
-    return (
-        f"the memory of its device has been {least:.0%} full or more for {FEW} rounds: its process holds {held:.1f} of "
-        f"{total:.1f} GB",
-        remedy,
-    )
+def _memory(low: float, high: float, remedy: str) -> Rule:
+    """Finds that the memory of its device has been so full in each of the last rounds."""
+
+    def rule(rows: Sequence[Recent], facts: HintFacts) -> Said:
+        if (least := _least([row.memory_used for row in rows], low, high)) is None:
+            return None
+        held, total = rows[-1].memory_allocated / GB, rows[-1].memory_total / GB
+        return (
+            f"the memory of its device has been {least:.0%} full or more for {FEW} rounds: its process holds "
+            f"{held:.1f} of {total:.1f} GB",
+            remedy,
+        )
+
+    return rule
 
 
-def memory_75(rows: Sequence[Recent], facts: HintFacts) -> Said:
-    """The memory of its device fills up."""
-    remedy = "start no more nodes on it; several in one process (--in-process) need less (`swarm plan`)"
-    return _memory(rows, FILLING, NEARLY_FULL, remedy)
+def _disk(low: float, high: float, remedy: str) -> Rule:
+    """Finds that the disk of the shared place has been so full in each of the last rounds, and is not a large one."""
 
+    def rule(rows: Sequence[Recent], facts: HintFacts) -> Said:
+        least = _least([row.disk_used for row in rows], low, high)
+        if least is None or rows[-1].disk_free > PLENTY:
+            return None
+        return f"the disk of the shared place is {least:.0%} full, {rows[-1].disk_free / GB:.2f} GB are free", remedy
 
-def memory_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
-    """The memory of its device is nearly full: longer answers than before may end the node."""
-    remedy = "stop other programs there, run fewer nodes, or lower SWARM_MICRO_BATCH_TOKENS (`swarm plan`)"
-    return _memory(rows, NEARLY_FULL, FULL, remedy)
-
-
-def _disk(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
-    """The disk of the shared place has been so full in each of the last rounds, and is not a large one."""
-    least = _least([row.disk_used for row in rows], low, high)
-    if least is None or rows[-1].disk_free > PLENTY:
-        return None
-    return f"the disk of the shared place is {least:.0%} full, {rows[-1].disk_free / GB:.2f} GB are free", remedy
-
-
-def disk_75(rows: Sequence[Recent], facts: HintFacts) -> Said:
-    """The disk of the shared place fills up."""
-    remedy = "free space, or ask for fewer rounds; `swarm doctor` says how much the run still writes"
-    return _disk(rows, FILLING, NEARLY_FULL, remedy)
-
-
-def disk_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
-    """The disk of the shared place is nearly full."""
-    remedy = "free space now (`swarm experiment clean NAME` deletes a run), or lower CHECKPOINT_KEEP"
-    return _disk(rows, NEARLY_FULL, FULL, remedy)
+    return rule
 
 
 def left_before_the_end(rows: Sequence[Recent], facts: HintFacts) -> Said:
@@ -435,7 +420,7 @@ def left_before_the_end(rows: Sequence[Recent], facts: HintFacts) -> Said:
     )
 
 
-RULES: Mapping[str, Callable[[Sequence[Recent], HintFacts], Said]] = {
+RULES: Mapping[str, Rule] = {
     "left-before-the-end": left_before_the_end,
     "short-rounds": short_rounds,
     "nothing-heard": nothing_heard,
@@ -447,10 +432,22 @@ RULES: Mapping[str, Callable[[Sequence[Recent], HintFacts], Said]] = {
     "never-updated": never_updated,
     "quarantine": quarantines,
     "odd-peer": odd_peer,
-    "memory-75": memory_75,
-    "memory-90": memory_90,
-    "disk-75": disk_75,
-    "disk-90": disk_90,
+    "memory-75": _memory(
+        FILLING,
+        NEARLY_FULL,
+        "start no more nodes on it; several in one process (--in-process) need less (`swarm plan`)",
+    ),
+    "memory-90": _memory(  # longer answers than before may end the node
+        NEARLY_FULL,
+        FULL,
+        "stop other programs there, run fewer nodes, or lower SWARM_MICRO_BATCH_TOKENS (`swarm plan`)",
+    ),
+    "disk-75": _disk(
+        FILLING, NEARLY_FULL, "free space, or ask for fewer rounds; `swarm doctor` says how much the run still writes"
+    ),
+    "disk-90": _disk(
+        NEARLY_FULL, FULL, "free space now (`swarm experiment clean NAME` deletes a run), or lower CHECKPOINT_KEEP"
+    ),
 }
 """Code -> rule."""
 OF_TRAINING = {"nothing-heard", "trains-alone", "equal-groups", "never-updated"}

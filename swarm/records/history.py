@@ -1,4 +1,4 @@
-"""The history of a run in memory: of each node, per round and stage, the figures that views draw.
+"""The history of a run in memory: of each node, per round and stage, the figures that views draw and sum up.
 
     lines of metrics.jsonl ─▶ NodeHistory.observe ─┬▶ sums, as NodeProgress has them
                                                    └▶ one place in each column
@@ -18,22 +18,26 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from msgspec import UNSET
 
 from swarm.records.hints import LONGEST_NAME
-from swarm.records.progress import SUMS, NodeProgress
-from swarm.records.reader import RunReader
+from swarm.records.progress import SUMS, NodeProgress, add_names, fits
+from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.rows import MOST_ROWS
 from swarm.records.table import columns, measured
 from swarm.store.run import Run
 from swarm.wire.metrics import MetricsRow
 
-MOST_TASKS = 32
+MOST_TASKS = 128
 """Tasks of one node, by name; further ones are left out."""
+MOST_TASK_FIGURES = 16_000_000
+"""Figures of tasks of all nodes together: as many rows as are held have 32 of them."""
+MOST_MODELS = 100
+"""Models whose groups one node trained on, by name."""
 MOST_TRAINED_ON = 300
 """Peers of whom it is held how many groups a node trained on."""
 MOST_OF_GROUPS = 32 * 2**20
@@ -45,28 +49,37 @@ NAN = math.nan
 
 COLUMNS = (
     *("my_reward", "timestamp", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate"),
-    *("reward_std", "train_reward", "local_groups", "zero_advantage_local", "external_wanted", "external_groups"),
-    *("pool_groups", "pool_informative", "pool_reward", "peers_heard", "total_agents", "staleness"),
-    *("bytes_published", "bytes_fetched", "tokens_generated", "tokens_trained", "loss", "grad_norm", "clip_fraction"),
-    *("kl", "late", "updated", "seconds_round", "seconds_generate", "seconds_score", "seconds_publish"),
-    *("seconds_gather", "seconds_train", "seconds_wait", "executor_busy", "memory_allocated", "memory_total"),
-    *("memory_free", "store_writes", "store_lists", "store_reads", "endpoint_requests", "endpoint_money"),
-    *("adaptive_J_continuous", "adaptive_baseline", "turns_mean"),
+    *("zero_advantage_local", "local_groups", "external_wanted", "external_groups", "staleness", "executor_busy"),
+    *("seconds_round", "seconds_generate", "seconds_gather", "seconds_train", "seconds_wait", "bytes_published"),
+    *("bytes_fetched", "endpoint_requests", "memory_allocated", "memory_total", "memory_free"),
+    *("store_writes", "store_lists", "store_reads"),
 )
 """Figures that a history has of each row: those of docs/metrics.md, by the same names."""
 _INDEX = {name: index for index, name in enumerate(COLUMNS)}
 _WIDTH = len(COLUMNS)
 _figures = attrgetter(*COLUMNS)
-_NAMES = ("stage", "task_rewards", "task_tag_rates", "external_by_peer", "trained_on", "model", "role")
-_REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate", "reward_std")
+_NAMES = (
+    *(
+        "stage",
+        "task_rewards",
+        "task_tag_rates",
+        "external_by_peer",
+        "external_by_model",
+        "trained_on",
+        "model",
+        "role",
+    ),
+)
+_REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate")
 """They measure nothing where a node that does not train had no answers."""
 
 
 @dataclass
 class HistoryRoom:
-    """Bounds how many more rows all histories of a run may hold together."""
+    """Bounds how many more rows, and figures of tasks, all histories of a run may hold together."""
 
     left: int = MOST_HELD
+    task_figures: int = MOST_TASK_FIGURES
 
 
 @dataclass
@@ -87,11 +100,17 @@ class TaskHistory:
         self.reward.insert(at, reward)
         self.tag_rate.insert(at, tag_rate)
 
-    def forget(self, place: int) -> None:
-        """Hold nothing for a place."""
+    def index(self, place: int) -> int | None:
+        """Returns where among `places` a place stands; None: the task was not asked there."""
         at = bisect_left(self.places, place)
-        if at < len(self.places) and self.places[at] == place:
+        return at if at < len(self.places) and self.places[at] == place else None
+
+    def forget(self, place: int) -> bool:
+        """Hold nothing for a place; False: it held nothing."""
+        at = self.index(place)
+        if at is not None:
             del self.places[at], self.reward[at], self.tag_rate[at]
+        return at is not None
 
 
 class NodeHistory(NodeProgress):
@@ -114,6 +133,8 @@ class NodeHistory(NodeProgress):
         """Peer -> its groups that the node trained on, over all rows, those of rounds done again included."""
         self.last_trained_on: dict[str, int] = {}
         """The same of its last row."""
+        self.external_by_model: Counter[str] = Counter()
+        """Model -> groups of peers that it wrote and the node trained on, counted as in trained_on."""
         self._groups: list[str] = []
         """By place the names of the groups that it trained on, each on a line of its own."""
         self._groups_size = 0
@@ -182,7 +203,7 @@ class NodeHistory(NodeProgress):
             self._figures[start : start + _WIDTH] = array("d", _figures_of(row))
             self._groups_size -= len(self._groups[place])
             for held in self.tasks.values():  # done again, a round may ask others
-                held.forget(place)
+                self._room.task_figures += held.forget(place)
         elif (place := self._next_place(row)) is not None:
             self._figures.extend(_figures_of(row))
         else:
@@ -208,18 +229,20 @@ class NodeHistory(NodeProgress):
     def _hold_names(self, row: MetricsRow, place: int) -> None:
         self.model = row.model[:LONGEST_NAME]
         self.role = "" if row.role is UNSET else row.role[:LONGEST_NAME]
-        whole = True
+        models = {model[:LONGEST_NAME]: groups for model, groups in row.external_by_model.items()}
+        whole = add_names(self.external_by_model, models, MOST_MODELS)
         for name, reward in row.task_rewards.items():
             held = self.tasks.get(name)
-            if held is None and len(self.tasks) < MOST_TASKS and len(name) <= LONGEST_NAME:
+            if held is None and fits(self.tasks, name, MOST_TASKS):
                 held = self.tasks[name] = TaskHistory()
-            if held is None:
+            if held is None or self._room.task_figures <= 0:
                 whole = False
             else:
+                self._room.task_figures -= 1
                 held.put(place, reward, row.task_tag_rates.get(name, NAN))
         self.last_trained_on = {}
         for peer, groups in row.external_by_peer.items():
-            if peer in self.trained_on or (len(self.trained_on) < MOST_TRAINED_ON and len(peer) <= LONGEST_NAME):
+            if fits(self.trained_on, peer, MOST_TRAINED_ON):
                 self.trained_on[peer] += groups
                 self.last_trained_on[peer] = groups
             else:
@@ -266,10 +289,9 @@ class HistoryReader:
     history["anna"].column("my_reward")
     """
 
-    def __init__(self, run: Run, only: Set[str] = frozenset()) -> None:
-        """`only`: the nodes that are looked at; empty: all."""
+    def __init__(self, run: Run) -> None:
         self.history: dict[str, NodeHistory] = {}
-        self.run = RunReader(run, only, self._begin)
+        self.run = RunReader(run, begin=self._begin)
         """Follows the run by the same rows: they are read once for both."""
         self._room = HistoryRoom()
 
@@ -284,5 +306,18 @@ class HistoryReader:
     def _begin(self, node: str) -> NodeHistory:
         before = self.history.pop(node, None)
         self._room.left = MOST_HELD - sum(map(len, self.history.values()))
+        held = (len(task.places) for of_node in self.history.values() for task in of_node.tasks.values())
+        self._room.task_figures = MOST_TASK_FIGURES - sum(held)
         self.history[node] = NodeHistory(self._room, before.epoch + 1 if before else 1)
         return self.history[node]
+
+
+def read_to_sum_up(run: Run) -> tuple[dict[str, NodeHistory], RunSnapshot]:
+    """Reads a run once, and returns node -> its history, by name, of nodes that have rows; and the run that was read.
+
+    Raises:
+        StoreError: the place itself fails.
+    """
+    reader = HistoryReader(run)
+    now = reader.run.refresh()
+    return {node: reader.history[node] for node in sorted(now.progress) if len(reader.history[node])}, now

@@ -7,7 +7,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import suppress
-from functools import cache
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
@@ -69,21 +68,6 @@ def good_for(names: int) -> float:
 def nodes_in(store: Store, prefix: str) -> set[str]:
     """Returns the nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
     return {node for entry in entries(store, prefix) if (node := keys.node_in(prefix, entry.name))}
-
-
-def authors(store: Store) -> Callable[[str], str | None]:
-    """Tells the node whose rollout file a name is; None: it is a file of one group, or no node's.
-
-    Ids of earlier versions may end as names of such files do: a file is a node's own where one is registered that is
-    called so.
-    """
-    registered = cache(lambda: {keys.node_of(entry.name) for entry in _listed(store, keys.PEERS, [])})
-
-    def author(file_name: str) -> str | None:
-        node = keys.node_of(file_name)
-        return None if node and keys.is_group_file(file_name) and node not in registered() else node
-
-    return author
 
 
 class NodeFiles:
@@ -193,10 +177,6 @@ class Counted(NamedTuple):
         """Yields stage and node of each file, in this order."""
         return ((key, node) for key in sorted(self.nodes) for node in sorted(self.nodes[key]))
 
-    def of(self, nodes: Set[str], rounds: int) -> Counted:
-        """Returns the part of these nodes, in the rounds before `rounds`."""
-        return Counted({key: there & nodes for key, there in self.nodes.items() if key.round < rounds}, [])
-
 
 def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None) -> Counted:
     """Returns all of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed.
@@ -204,7 +184,7 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
     Args:
         rounds: these alone, without a listing of all; None: all.
     """
-    counted, author = Counted({}, []), authors(store)
+    counted = Counted({}, [])
     asked = None if rounds is None else [Entry(f"round_{round_}", Kind.PREFIX) for round_ in sorted(rounds)]
     for of_round in entries(store, prefix) if asked is None else asked:
         round_, place = keys.round_of(of_round.name), f"{prefix}/{of_round.name}"
@@ -216,7 +196,7 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
             if of_stage.kind is not Kind.PREFIX or stage is None:
                 counted.strays.append(below)
             else:
-                nodes, strays = count_stage(store, below, author)
+                nodes, strays = count_stage(store, below)
                 counted.nodes[RoundKey(round_, stage)] = nodes
                 counted.strays.extend(strays)
     return counted
@@ -231,9 +211,7 @@ def _listed(store: Store, prefix: str, strays: list[str]) -> list[Entry]:
         return []
 
 
-def count_stage(
-    store: Store, prefix: str, author: Callable[[str], str | None] | None = None
-) -> tuple[set[str], list[str]]:
+def count_stage(store: Store, prefix: str) -> tuple[set[str], list[str]]:
     """Returns the nodes that have a file in one stage's prefix, and the keys of names that are neither theirs nor a
     group's.
 
@@ -241,8 +219,7 @@ def count_stage(
     """
     strays = list[str]()
     found = [*_listed(store, prefix, strays)]
-    author = (author or authors(store)) if prefix.startswith(keys.ROLLOUTS) else keys.node_of
-    nodes = {entry.name: author(entry.name) for entry in found if entry.kind is not Kind.PREFIX}
+    nodes = {entry.name: keys.node_in(prefix, entry.name) for entry in found if entry.kind is not Kind.PREFIX}
     others = [f"{prefix}/{entry.name}" for entry in found if not nodes.get(entry.name)]
     return {node for node in nodes.values() if node}, strays + [key for key in others if not keys.group_file_of(key)]
 

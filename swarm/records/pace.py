@@ -1,10 +1,10 @@
-"""Computes how fast a run goes, who took part when, and how rewards spread: pure functions of its rows' sums."""
+"""Computes how fast a run goes, and how rewards spread: pure functions of its rows' sums."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import fmean, median, quantiles
 
@@ -15,25 +15,11 @@ from swarm.wire.messages import MetricsRow
 
 LAST = 20
 """Rows of a node that its pace is taken of."""
-MOST_ROUNDS = 10_000
-"""The last ones, of which it is said how many nodes took part."""
-MOST_SPANS = 100
-"""The last ones that are told apart."""
 
 STEPS_KEPT = 64
 """Rows that say how long a step takes."""
 LONGEST_AGE = 100 * 365 * 86400.0
 """Seconds; what is older has a clock that nobody believes."""
-
-
-class Span(msgspec.Struct, frozen=True):
-    """Rounds one after another in which as many nodes took part."""
-
-    first: int
-    """Counted from 0."""
-    last: int
-    nodes: int
-    """With a row of the round."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -88,24 +74,6 @@ def tokens_per_second(rows: Iterable[Recent]) -> float | None:
     last = list(rows)[-LAST:]
     took = last[-1].timestamp - last[0].timestamp if last else 0.0
     return sum(row.tokens_generated for row in last[1:]) / took if took > 0 else None
-
-
-def nodes_over_time(rounds_of_nodes: Iterable[Collection[int]], rounds: int) -> list[Span]:
-    """Counts the nodes that took part in each round, rounds of equal numbers together.
-
-    Args:
-        rounds_of_nodes: for each node the rounds with a row of it.
-        rounds: only rounds before this one count.
-    """
-    begin = max(0, rounds - MOST_ROUNDS)
-    nodes = Counter(number for of_node in rounds_of_nodes for number in of_node if begin <= number < rounds)
-    spans: list[Span] = []
-    for number in range(min(nodes, default=rounds), rounds):
-        if spans and spans[-1].nodes == nodes[number]:
-            spans[-1] = msgspec.structs.replace(spans[-1], last=number)
-        else:
-            spans.append(Span(number, number, nodes[number]))
-    return spans[-MOST_SPANS:]
 
 
 def spread(rewards: Sequence[float]) -> Spread | None:

@@ -33,7 +33,8 @@ OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 _ASKED = ("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
 _SUMMED = ("external_unverified", "tokens_generated", "tokens_trained", *_ASKED)
-_COUNTED = ("accepted_by_peer", "refused_files", "false_claims")
+_COUNTED = {"accepted_by_peer": MOST_SAID_OF, "refused_files": MOST_REASONS, "false_claims": MOST_SAID_OF}
+"""Columns of names that are added up, with the most names that are held of each."""
 SUMS = (*_SUMMED, *_COUNTED, "refused_by_peer", "clock", "local_groups", "role")
 """Columns that are summed up over all rows; half the time of a look goes into their decoding."""
 ENDS = (360 * 2**10, 2**20, 8 * 2**20)
@@ -111,7 +112,6 @@ class NodeProgress:
         self._before = Totals(rounds=[])
         """What the rows before these add up to."""
         self._rounds_before = RoundSet()
-        self._unmeasured_before = RoundSet()
         self._latest_before: dict[int, float] = {}
         """Round -> my_reward, of the last rounds that totals tell of."""
         self.is_contradicted = False
@@ -120,22 +120,13 @@ class NodeProgress:
         """The row that was written last, of which RECENT is known."""
         self.own_rounds_done = 0
         """RoundSet behind it when it last opened one by itself; 0: never."""
-        self.refused: Counter[str] = Counter()
-        """Peers' files and groups that it refused, by reason."""
+        self.sums = dict.fromkeys(_SUMMED, 0)
+        """Column -> sum over all rows, those of rounds that were done again included."""
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in _COUNTED}
+        """Column of names -> name -> sum over all rows."""
         self.refused_by_peer: dict[str, Counter[str]] = defaultdict(Counter)
-        self.false_claims: Counter[str] = Counter()
-        """By peer."""
-        self.unverified = 0
-        """Peers' groups that it trained on whose question could not be made anew."""
-        self.accepted_by_peer: Counter[str] = Counter()
-        """Peers' groups that it verified."""
         self.recent: deque[Recent] = deque(maxlen=KEPT)
         """What hints are made of: its last rows."""
-        self.tokens_generated = 0
-        """Over all rows, those of rounds that were done again included."""
-        self.tokens_trained = 0
-        self.asked = RequestCounts()
-        """Requests to a bucket, over all rows."""
         self.odd = Odd()
         """Rows left out or clamped."""
         self.torn = False
@@ -179,13 +170,10 @@ class NodeProgress:
 
     def _begin(self, totals: Totals) -> None:
         self._before = totals
-        self._rounds_before, self._unmeasured_before = RoundSet(totals.rounds), RoundSet(totals.unmeasured)
+        self._rounds_before = RoundSet(totals.rounds)
         self.own_rounds_done = totals.own_rounds_done
-        sums = (totals.sums.get(name, 0) for name in _SUMMED)
-        self.unverified, self.tokens_generated, self.tokens_trained, *asked = sums
-        self.asked = RequestCounts(*asked)
-        accepted, refused, claims = (totals.counts.get(name, {}) for name in _COUNTED)
-        if not self._takes(accepted, refused, claims, totals.refused_by_peer):
+        self.sums = {name: totals.sums.get(name, 0) for name in _SUMMED}
+        if not self._takes(totals.counts, totals.refused_by_peer):
             self.odd.cut_names(f"names of the rounds to {totals.rounds[-1][1]}")
 
     def totals(self) -> Totals | None:
@@ -198,22 +186,30 @@ class NodeProgress:
             unmeasured=unmeasured.spans,
             reward=self.cumulative_reward,
             own_rounds_done=self.own_rounds_done,
-            sums=self.sums,
-            counts=self.counts,
+            sums=dict(self.sums),
+            counts={name: dict(counted) for name, counted in self.counts.items()},
             refused_by_peer={peer: dict(reasons) for peer, reasons in self.refused_by_peer.items()},
         )
 
     @property
-    def sums(self) -> dict[str, int]:
-        """Column -> sum over all rows."""
-        named = (self.unverified, self.tokens_generated, self.tokens_trained, *self.asked)
-        return dict(zip(_SUMMED, named, strict=True))
+    def refused(self) -> Counter[str]:
+        """Returns peers' files and groups that it refused, by reason."""
+        return self.counts["refused_files"]
 
     @property
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Column of names -> name -> sum over all rows."""
-        counted = (self.accepted_by_peer, self.refused, self.false_claims)
-        return {name: dict(of_name) for name, of_name in zip(_COUNTED, counted, strict=True)}
+    def false_claims(self) -> Counter[str]:
+        """Returns them by peer."""
+        return self.counts["false_claims"]
+
+    @property
+    def accepted_by_peer(self) -> Counter[str]:
+        """Returns peers' groups that it verified."""
+        return self.counts["accepted_by_peer"]
+
+    @property
+    def asked(self) -> RequestCounts:
+        """Returns requests to a bucket, over all rows."""
+        return RequestCounts(*(self.sums[name] for name in _ASKED))
 
     def _last_rows(self, lines: Sequence[bytes]) -> Iterator[MetricsRow]:
         """Yields the last rows, which were counted by a part of their columns."""
@@ -235,31 +231,22 @@ class NodeProgress:
         self.unmeasured -= counted
         self.unmeasured |= last.keys() - counted
         self.own_rounds_done = max([self.own_rounds_done, *(row.round + 1 for row in rows if row.clock == OWN)])
-        self.unverified += _sum(rows, "external_unverified")
-        self.tokens_generated += _sum(rows, "tokens_generated")
-        self.tokens_trained += _sum(rows, "tokens_trained")
-        self.asked = self.asked.plus(RequestCounts(*(_sum(rows, name) for name in _ASKED)))
+        for name in _SUMMED:
+            self.sums[name] += sum(filter(None, map(attrgetter(name), rows)))  # UNSET is false
         for row in rows:
-            if not self._takes_names(row):
+            if not self._takes({name: getattr(row, name) for name in _COUNTED}, row.refused_by_peer):
                 self.odd.cut_names(f"names of round {row.round}")
 
-    def _takes_names(self, row: MetricsRow) -> bool:
-        """Adds up a row's names; False: not all of them are held."""
-        return self._takes(row.accepted_by_peer, row.refused_files, row.false_claims, row.refused_by_peer)
-
-    def _takes(
-        self,
-        accepted_by_peer: Mapping[str, int],
-        refused_files: Mapping[str, int],
-        false_claims: Mapping[str, int],
-        refused_by_peer: Mapping[str, Mapping[str, int]],
-    ) -> bool:
-        whole = not accepted_by_peer or _add(self.accepted_by_peer, accepted_by_peer, MOST_SAID_OF)
-        whole &= not refused_files or _add(self.refused, refused_files, MOST_REASONS)
-        whole &= not false_claims or _add(self.false_claims, false_claims, MOST_SAID_OF)
-        for peer, reasons in refused_by_peer.items():
-            fits = not reasons or _fits(self.refused_by_peer, peer, MOST_SAID_OF)
-            whole &= fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS))
+    def _takes(self, counts: Mapping[str, Mapping[str, int]], refused: Mapping[str, Mapping[str, int]]) -> bool:
+        """Adds up names, by their columns and why each peer was refused; False: not all of them are held."""
+        whole = True
+        for name, most in _COUNTED.items():
+            whole &= add_names(self.counts[name], counts.get(name, {}), most)
+        for peer, reasons in refused.items():
+            if reasons and fits(self.refused_by_peer, peer, MOST_SAID_OF):
+                whole &= add_names(self.refused_by_peer[peer], reasons, MOST_REASONS)
+            else:
+                whole &= not reasons
         return whole
 
     @property
@@ -276,10 +263,6 @@ class NodeProgress:
     def rounds_between(self, begin: int = 0, end: int = MOST_ROUND) -> list[int]:
         """Returns the rounds with a row that counts, in order: from `begin` on and before `end`."""
         return sorted({*self._rounds_before.within(begin, end), *(r for r in self.rewards if begin <= r < end)})
-
-    def measured_rounds(self, begin: int, end: int) -> set[int]:
-        """Returns those of them whose reward measures something."""
-        return {*self.rounds_between(begin, end)} - {*self._unmeasured_before.within(begin, end)} - self.unmeasured
 
     @property
     def measured_rewards(self) -> dict[int, float]:
@@ -345,7 +328,7 @@ def _are_sound(totals: Totals) -> bool:
     return RoundSet(totals.rounds).are_sound() and (not totals.unmeasured or unmeasured.are_sound())
 
 
-def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
+def add_names(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     """Names cost who writes a row nothing: of those beyond `most`, and of those that are too long, nothing is held.
 
     Returns:
@@ -355,21 +338,18 @@ def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     for name, count in counted.items():
         if name in total:
             total[name] += count
-        elif _fits(total, name, most):
+        elif fits(total, name, most):
             total[name] = count
         else:
             whole = False
     return whole
 
 
-def _fits(held: Mapping[str, object], name: str, most: int) -> bool:
+def fits(held: Mapping[str, object], name: str, most: int) -> bool:
+    """Tells whether a name is held, or may be: it is not too long, and fewer than `most` are."""
     return name in held or (len(held) < most and len(name) <= LONGEST_NAME)
 
 
 def _changes(line: bytes, form: type[MetricsRow]) -> bool:
     parse_row(line, form, odd := Odd())
     return bool(odd)
-
-
-def _sum(rows: Sequence[MetricsRow], name: str) -> int:
-    return sum(value for value in map(attrgetter(name), rows) if value)  # UNSET is false

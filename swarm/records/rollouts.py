@@ -16,7 +16,7 @@ from itertools import islice
 from swarm.errors import ProtocolError
 from swarm.records.archives import Archive
 from swarm.records.files import read_form
-from swarm.records.listing import Counted, authors, count_files, rounds_in
+from swarm.records.listing import Counted, count_files, rounds_in
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -71,11 +71,8 @@ class RolloutFiles:
     def counted(self) -> Counted:
         """Counts which files there are, and what else lies where nodes publish them."""
         nodes = {key: set(there) for key, there in self._in_place.nodes.items()}
-        author = authors(self._run.store)
-        for place in self._archived:
-            named, node = keys.published_in(place), author(place.rpartition("/")[2])
-            if named and node:
-                nodes.setdefault(named[0], set()).add(node)
+        for key, node in filter(None, map(keys.rollout_of, self._archived)):
+            nodes.setdefault(key, set()).add(node)
         return Counted(nodes, self._in_place.strays)
 
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:

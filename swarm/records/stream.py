@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.records import growing
-from swarm.records.growing import MOST_READS, GrowingLines, are_objects, parse_line
+from swarm.records.growing import MOST_READS, GrowingLines, parse_line
 from swarm.records.hints import LONGEST_NAME
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
@@ -34,13 +34,13 @@ LARGEST_EVENT = 64 * 1024
 MOST_PARSED = 200_000
 """Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
 LEAST_PARSED = 1000
-"""Lines of one log that are parsed at least; of a part, where none of them has a time, at most."""
+"""Lines of one log that are parsed at least."""
 SHORTEST_EVENT = 40
 """Bytes of a line that has a time, a level and a name."""
 END = 256 * 1024
 """Bytes of a log in which its last events are looked for at first: some 1,000 of them."""
-SKIPPED = 1000
-"""Lines that are passed over at once."""
+LOOKED_BACK = 8
+"""Lines that are looked at for the time of one that has none."""
 READS_FOR_LAST = 64
 """Reads of one log in search of its last events, 512 MiB together: 240,000 rounds."""
 AT_ONCE, LEAST_AT_ONCE = 512 * 1024, 1024
@@ -124,11 +124,11 @@ class EventStream:
         last, sources = list[Event](), list(self._sources())
         share = max(LEAST_PARSED, (most_parsed or MOST_PARSED) // max(1, len(sources)))
         for source in sources:
-            (search,) = _search_all(source, [(self._wanted, count)], share)
-            last = sorted([*last, *search.found], key=_time)
+            found = _searched(source, self._wanted, count, share)
+            last = sorted([*last, *found.events], key=_time)
             del last[: max(0, len(last) - count)]
-            if search.unseen:
-                self.unseen[source.node] += search.unseen
+            if found.unseen:
+                self.unseen[source.node] += found.unseen
         return self._in_order(last)
 
     def _in_order(self, events: Iterable[Event]) -> list[Event]:
@@ -163,17 +163,15 @@ class EventStream:
         return self._timeless[source.node] > growing.MOST_JUNK
 
 
-def last_events(run: Run, node: str, wanted: Mapping[str, int], most_parsed: int = MOST_PARSED) -> list[list[Event]]:
-    """Returns the last events of one node for each of some lowest levels, by time, from one reading of its log.
+def last_events(run: Run, node: str, level: str, count: int, most_parsed: int = MOST_PARSED) -> list[Event]:
+    """Returns the last events of one node from a level on, by time.
 
     Args:
-        wanted: lowest level -> how many events of it.
         most_parsed: lines of each part that is read.
     """
     key = keys.events(node)
     source = _Source(node, GrowingLines(run.store, key), _event)
-    searches = _search_all(source, [(WantedEvents(level=level), wanted[level]) for level in wanted], most_parsed)
-    return [sorted(search.found, key=_time) for search in searches]
+    return sorted(_searched(source, WantedEvents(level=level), count, most_parsed).events, key=_time)
 
 
 class _Source(NamedTuple):
@@ -189,89 +187,69 @@ class _Source(NamedTuple):
 
 
 class _Search:
-    """Finds the last events of one log that are wanted: its parts in order, and each part from its end on."""
+    """Finds the last events of one log that are wanted, in its parts, which come in order."""
 
     def __init__(self, source: _Source, wanted: WantedEvents, count: int, share: int) -> None:
         """`share`: lines that are parsed of each part."""
-        self.found = deque[Event](maxlen=count)
+        self.events = deque[Event](maxlen=count)
         self.unseen = 0
         """Lines that were not looked into, for there were too many."""
         self._source = source
         self._wanted = wanted
         self._words = wanted.words
-        self._count = count
         self._share = share
         self._time = 0.0
 
     @property
     def is_done(self) -> bool:
         """Tells whether it has as many events as are wanted, each with its own time."""
-        return len(self.found) == self._count and not self.unseen and all(event.timestamp for event in self.found)
+        is_full = len(self.events) == self.events.maxlen and not self.unseen
+        return is_full and all(event.timestamp for event in self.events)
 
-    def look(self, lines: list[bytes]) -> None:
-        """Take the events of the part that comes next."""
-        found, before = self._last_in(lines)
-        self.found.extend(event if event.timestamp else event._replace(timestamp=self._time) for event in found)
-        self._time = before or self._time
-
-    def _last_in(self, lines: list[bytes]) -> tuple[list[Event], float]:
-        """Returns the last events of a part, parsed from its end on, and the time of the last line that was parsed.
-
-        A line without a time has that of the one before it, and 0 where none of this part has any.
-        """
-        found, timeless, parsed, latest = list[Event](), 0, 0, 0.0
-        place, skips = len(lines), self._source.parse is _event
-        while place and (len(found) < self._count or timeless):
-            if skips and not timeless and not place % SKIPPED and self._none_is_wanted(lines[place - SKIPPED : place]):
-                place -= SKIPPED
+    def look(self, lines: list[bytes]) -> _Search:
+        """Take the last events of the part that comes next."""
+        found, parsed = list[Event](), 0
+        for place in range(len(lines) - 1, -1, -1):
+            if len(found) == self.events.maxlen:
+                break
+            if not self._may_be_wanted(lines[place]):
                 continue
-            place -= 1
-            line = lines[place]
-            if not line.strip() or not (timeless or not skips or self._may_be_wanted(line)):
-                continue
-            if parsed == (self._share if latest else min(self._share, LEAST_PARSED)):
+            if parsed == self._share:
                 self.unseen += place + 1
                 break
             parsed += 1
-            event = self._source.parse(self._source.node, line)
-            latest = latest or event.timestamp
-            if event.timestamp and timeless:
-                found[-timeless:] = [late._replace(timestamp=event.timestamp) for late in found[-timeless:]]
-                timeless = 0
-            if len(found) < self._count and self._wanted.takes(event):
-                found.append(event)
-                timeless += not event.timestamp
-        return found[::-1], latest
+            event = self._source.parse(self._source.node, lines[place])
+            if self._wanted.takes(event):
+                found.append(event if event.timestamp else event._replace(timestamp=self._time_before(lines, place)))
+        self.events.extend(reversed(found))
+        self._time = self._time_before(lines, len(lines))
+        return self
 
-    def _none_is_wanted(self, lines: list[bytes]) -> bool:
-        """Tells it of many lines at once, where each is an object and a word of what is wanted stands in none."""
-        data = b"\n".join(lines)
-        return are_objects(data, len(lines)) and not self._words.search(data)
+    def _time_before(self, lines: list[bytes], place: int) -> float:
+        """Returns the time of a line that has none: that of the one before it, among the last few."""
+        before = reversed(lines[max(0, place - LOOKED_BACK) : place])
+        times = (self._source.parse(self._source.node, line).timestamp for line in before if line.strip())
+        return next(filter(None, times), self._time)
 
     def _may_be_wanted(self, line: bytes) -> bool:
         """Spares the parsing of those lines that cannot be; one that is no object may have been meant to be any."""
-        return not (line[:1] == b"{" and line[-1:] == b"}") or bool(self._words.search(line))
+        if self._source.parse is not _event or not (line[:1] == b"{" and line[-1:] == b"}"):
+            return bool(line.strip())
+        return self._words.search(line) is not None
 
 
-def _search_all(source: _Source, wanted: Sequence[tuple[WantedEvents, int]], share: int) -> list[_Search]:
-    """Searches the end of a log, and all of it where that does not hold as many events as are wanted.
-
-    Args:
-        wanted: which events, and how many of them.
-    """
+def _searched(source: _Source, wanted: WantedEvents, count: int, share: int) -> _Search:
+    """Searches the end of a log, and all of it where that does not hold as many events as are wanted."""
     if source.growing.is_new:
         end = source.growing.look_at_end(END)
-        searches = [_Search(source, events, count, share) for events, count in wanted]
-        for search in searches:
-            search.look(_long_enough(end.records))
-        if not end.cut or all(search.is_done for search in searches):
-            return searches
+        search = _Search(source, wanted, count, share).look(_long_enough(end.records))
+        if not end.cut or search.is_done:
+            return search
         source.growing.begin_again()
-    searches = [_Search(source, events, count, share) for events, count in wanted]
+    search = _Search(source, wanted, count, share)
     for lines in source.parts(READS_FOR_LAST):
-        for search in searches:
-            search.look(lines)
-    return searches
+        search.look(lines)
+    return search
 
 
 def _long_enough(lines: list[bytes]) -> list[bytes]:

@@ -1,23 +1,19 @@
 """Checks of a run against what it was to be: what is missing without a trace shows only so.
 
-asked for (--rounds, --nodes, --external) ─▶ exactly that
-recorded by the run                       ─▶ at least that
-named in what others wrote                ─▶ left something of its own
+asked for (--rounds, --nodes)    ─▶ exactly that
+recorded by the run              ─▶ at least that
+recorded by a node at its starts ─▶ rows of its own
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from swarm.records.events import FINISHED, MISSED, STOPPED
-from swarm.records.listing import saved_rounds
 from swarm.views.run_records import RunRecords, recorded
 from swarm.views.text import shorten
 from swarm.wire import keys
-from swarm.wire.messages import MetricsRow
 
-MOST_NAMED = 64
-"""Nodes that are looked for because others name them: names cost a stranger nothing."""
 RECORDED = "as the run has it recorded"
 
 
@@ -29,7 +25,7 @@ def as_many_as_expected(run: RunRecords) -> Iterator[str]:
     there = _workers(run)
     if asked.nodes is not None and len(there) != asked.nodes:
         yield f"{_workers_sentence(run, there, asked.nodes, '--nodes')}{_how_it_counts(run, there, asked.nodes)}"
-    elif asked.nodes is None and not run.only:
+    elif asked.nodes is None:
         if missing := sorted(of_run.names - there):
             yield f"{run.where(keys.LOGS)}: expected rows of {shorten(', '.join(missing), 200)}, {RECORDED}; got none"
         elif of_run.nodes is not None and len(there) < of_run.nodes:
@@ -72,41 +68,6 @@ def _how_it_counts(run: RunRecords, there: set[str], expected: int) -> str:
     return f"; a coordinator trains nothing and is not counted{f': --nodes {len(there)}' if of_both else ''}"
 
 
-def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
-    """J in every row; and that any were trained on, where somebody asks for some."""
-    asked = run.expected.external
-    if asked is None:
-        yield from _external_as_started(run)
-    expected = recorded(run.now).external if asked is None else asked
-    if expected is None:
-        return
-    said = RECORDED if asked is None else "--external"
-    for node, found in run.rows.items():
-        if node in run.now.generators:
-            continue
-        file, others = run.where(keys.metrics(node)), [row for row in found.rows if row.external_wanted != expected]
-        if others and not (asked is None and _says_nothing(found.rows)):
-            yield (
-                f"{file}: expected {expected} external groups wanted in every round ({said}), "
-                f"got {others[0].external_wanted} in round {others[0].round} and in {len(others)} rounds in all"
-            )
-        elif asked and found.rows and not any(row.external_groups for row in found.rows):
-            yield f"{file}: expected external groups trained on ({said}), got none in {len(found.rows)} rounds"
-
-
-def _external_as_started(run: RunRecords) -> Iterator[str]:
-    """J in every row as the node itself was started with it."""
-    for node, start in run.started.items():
-        for row in run.rows[node].rows if node in run.rows else ():
-            wanted = start.external_in(row.round)
-            if wanted and row.external_wanted not in wanted:
-                yield (
-                    f"{run.where(keys.metrics(node))}: expected {' or '.join(map(str, sorted(wanted)[:3]))} external "
-                    f"groups wanted ({keys.starts(node)}), got {row.external_wanted} in round {row.round}"
-                )
-                break
-
-
 def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
     """Whoever was started to take part has a row; a registration alone proves nothing, as anybody can write one.
 
@@ -131,41 +92,3 @@ def _how_it_ended(run: RunRecords, node: str) -> str:
     if ending.how == MISSED:
         return "all rounds were over when it was ready"
     return f"it {'ended' if ending.how in (FINISHED, STOPPED) else ending.how} before its first round"
-
-
-def _says_nothing(rows: list[MetricsRow]) -> bool:
-    """Rows of other programs that have no such columns."""
-    return not any(row.external_wanted or row.local_groups for row in rows)
-
-
-def nodes_named_are_there(run: RunRecords) -> Iterator[str]:
-    """Whoever leads the run, and whose groups others verified and trained on, left something."""
-    if run.only:
-        return
-    found = {*run.now.nodes, *saved_rounds(run.now.run)}
-    for counted in (run.rollouts, run.rewards):
-        found |= {node for nodes in counted.nodes.values() for node in nodes}
-    for node, where in _named(run).items():
-        if node not in found:
-            file, by = run.where(keys.peer(node)), run.where(where)
-            yield f"{file}: expected, since {by} names {node}; nothing of it is there"
-
-
-def _named(run: RunRecords) -> Mapping[str, str]:
-    """Returns node -> key of a file that names it, the first MOST_NAMED."""
-    named = dict[str, str]()
-    for node, where in _namings(run):
-        if len(named) < MOST_NAMED and keys.is_node_id(node):
-            named.setdefault(node, where)
-    return named
-
-
-def _namings(run: RunRecords) -> Iterator[tuple[str, str]]:
-    if run.now.experiment is not None:
-        yield run.now.experiment.created_by, keys.EXPERIMENT
-    if run.now.state is not None:
-        yield run.now.state.updated_by, keys.STATE
-    for author, found in run.rows.items():
-        for row in found.rows:
-            for node in (*row.accepted_by_peer, *row.external_by_peer):
-                yield node, keys.metrics(author)

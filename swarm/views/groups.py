@@ -8,14 +8,11 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import zip_longest
-from typing import Literal
 
 from swarm.harmless import printable_lines
 from swarm.records.groups import FoundGroups, Group, Learner, Shown
 from swarm.views.text import shorten
 
-Layout = Literal["auto", "beside", "below"]
-"""Layout of the completions of a group; `auto`: beside where at least two find room."""
 NARROWEST = 36
 """Columns of a completion beside others."""
 MOST_LEARNERS = 8
@@ -25,13 +22,13 @@ _INDENT = "  "
 _BETWEEN = " │ "
 
 
-def render(found: FoundGroups, *, width: int, layout: Layout = "auto") -> str:
+def render(found: FoundGroups, *, width: int) -> str:
     """Returns all groups, and what could not be shown.
 
     Args:
         width: columns of the terminal.
     """
-    parts = [render_group(group, width=width, layout=layout) for group in found.groups]
+    parts = [render_group(group, width=width) for group in found.groups]
     if not found.groups:
         parts.append(_none(found))
     if found.more:
@@ -54,13 +51,13 @@ def _refused(found: FoundGroups) -> Iterator[str]:
         yield "\n".join([*lines, *([f"and {left} more files that cannot be read"] if left > 0 else [])])
 
 
-def render_group(group: Group, *, width: int, layout: Layout = "auto") -> str:
-    """Returns one group."""
+def render_group(group: Group, *, width: int) -> str:
+    """Returns one group, its completions beside each other where at least two find room."""
     parts = [
         *folded(_head(group), width),
         *_block("question", group.question + _left_out(group.cut), width),
         *([] if group.answer is None else _block("true answer", group.answer, width)),
-        *_completions(group.completions, width, layout),
+        *_completions(group.completions, width),
         *folded(_trained_on(group), width),
     ]
     return "\n".join(parts)
@@ -100,10 +97,9 @@ def _block(title: str, text: str, width: int) -> list[str]:
     return [title, *(f"{_INDENT}{line}" for line in folded(text, width - len(_INDENT)))]
 
 
-def _completions(completions: Sequence[Shown], width: int, layout: Layout) -> Iterator[str]:
+def _completions(completions: Sequence[Shown], width: int) -> Iterator[str]:
     room = width - len(_INDENT) + len(_BETWEEN)
-    beside = max(1, room // (NARROWEST + len(_BETWEEN))) if layout == "auto" else len(completions)
-    columns = 1 if layout == "below" else min(beside, max(1, len(completions)))
+    columns = max(1, min(room // (NARROWEST + len(_BETWEEN)), len(completions)))
     each = max(8, room // columns - len(_BETWEEN))
     for start in range(0, len(completions), columns):
         row = completions[start : start + columns]

@@ -1,15 +1,4 @@
-"""Requests to a bucket: what the workers of a run asked and will ask, and what that costs at public prices; a run in a
-folder has none.
-
-A worker's round, as counted out of what it does; benchmarks/bucket_requests.py measures the same:
-
-    written   rollouts, row, reward; completions where a GPU may sample them; beats, of which a node that goes from
-              round to round leaves out every second one, and segments of two logs, by the time that passes
-    listed    the peers, and the rollouts of the round
-    read      rollouts of as many peers as groups are wanted of, the coordinator's registration, the own one before a
-              beat, the state file, until it names the next round, and its writer's registration; in every fourth round
-              what a judge asks
-"""
+"""Requests to a bucket: what the workers of a run asked, and what that costs at public prices; none in a folder."""
 
 from __future__ import annotations
 
@@ -19,13 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from swarm.config import Settings
-from swarm.config.place import CADENCE
 from swarm.records.pace import seconds_per_round
 from swarm.records.progress import NodeProgress, RequestCounts
 from swarm.store.base import Spent
-from swarm.store.bucket.log import SEALED_LATEST, SEALED_SELDOM
-from swarm.store.bucket.objects import PIECE
 from swarm.views.text import size
 
 DAY = 86_400.0
@@ -56,24 +41,9 @@ def price_at(place: str) -> RequestPrice | None:
     return PRICES.get(place.partition("://")[0])
 
 
-COORDINATOR_LOOKS = RequestCounts(lists=14, reads=15)
-"""Requests of a coordinator in ten of its looks, each after the reconcile interval, beside three writes a round: 20.7 a
-minute, as benchmarks/bucket_requests.py measured."""
-LOOK_EVERY = 1.0
-"""Seconds between two requests of a view that stays open, at least."""
-
-
-def of_the_coordinator(seconds: float, between_looks: float) -> RequestCounts:
-    """Estimates its requests in a round of so many seconds."""
-    looks = seconds / between_looks / 10
-    return RequestCounts(
-        writes=3, lists=round(looks * COORDINATOR_LOOKS.lists), reads=round(looks * COORDINATOR_LOOKS.reads)
-    )
-
-
 class Requests(msgspec.Struct, frozen=True):
-    """Holds the requests of all workers by their rows, where a checkpoint counts for the round after it; an estimate of
-    their coordinator's; and those of this view. Those of other views and of a judge are not counted."""
+    """Holds the requests of all workers by their rows, where a checkpoint counts for the round after it, and those of
+    this view. Those of a coordinator, of other views and of a judge are not counted."""
 
     workers: int
     per_round: float
@@ -83,16 +53,12 @@ class Requests(msgspec.Struct, frozen=True):
     reads_per_round: float
     bytes_per_round: float
     """Contents written and read."""
-    spared_per_round: float
-    """By which these were longer before they were packed."""
     per_minute: float | None
     """Requests of one worker; None while the pace is not known."""
-    coordinator_per_minute: float | None
-    """Estimate; None while the pace is not known, and where workers keep their own clocks."""
     this_view: int
     """Requests of who looks, so far."""
     dollars: float
-    """Dollars of all that workers and their coordinator asked so far."""
+    """Dollars of all that workers asked so far."""
     dollars_a_day: float | None
     """The same of a day, at this pace."""
 
@@ -103,7 +69,6 @@ def requests_of(place: str, progress: Iterable[NodeProgress], spent: Spent | Non
     Args:
         spent: by who looks.
     """
-    progress = list(progress)
     asking = [of_node for of_node in progress if of_node.asked.requests and of_node.rounds_with_rows]
     price = price_at(place)
     if price is None or not asking:
@@ -113,10 +78,7 @@ def requests_of(place: str, progress: Iterable[NodeProgress], spent: Spent | Non
         total = total.plus(of_node.asked)
     paces = [pace for of_node in asking if (pace := seconds_per_round(of_node.recent))]
     pace = median(paces) if paces else None
-    led = pace is not None and not any(of_node.own_rounds_done for of_node in progress)
-    of_clock = of_the_coordinator(pace, CADENCE["reconcile_interval"]) if led and pace else RequestCounts()
-    longest = max(of_node.rounds_with_rows for of_node in asking)
-    a_round = price.of(total) / rounds * len(asking) + price.of(of_clock)
+    a_round = price.of(total) / rounds * len(asking)
     return Requests(
         workers=len(asking),
         per_round=total.requests / rounds,
@@ -124,11 +86,9 @@ def requests_of(place: str, progress: Iterable[NodeProgress], spent: Spent | Non
         lists_per_round=total.lists / rounds,
         reads_per_round=total.reads / rounds,
         bytes_per_round=(total.sent + total.received) / rounds,
-        spared_per_round=total.spared / rounds,
         per_minute=60 * total.requests / rounds / pace if pace else None,
-        coordinator_per_minute=60 * of_clock.requests / pace if led and pace else None,
         this_view=sum(spent.totals()[:3]) if spent else 0,
-        dollars=price.of(total) + price.of(of_clock) * longest,
+        dollars=price.of(total),
         dollars_a_day=a_round * DAY / pace if pace else None,
     )
 
@@ -138,99 +98,12 @@ def render_requests(requests: Requests | None) -> str:
     if requests is None:
         return ""
     pace = f", {requests.per_minute:.0f} a minute" if requests.per_minute is not None else ""
-    spared = f", {size(round(requests.spared_per_round))} less by packing" if requests.spared_per_round else ""
     day = f", {requests.dollars_a_day:.3f} a day at this pace" if requests.dollars_a_day is not None else ""
-    clock, whose = requests.coordinator_per_minute, f"{requests.workers} workers"
-    others = f"their coordinator: some {clock:.0f} a minute; " if clock is not None else ""
     return (
         f"requests of a worker: {requests.per_round:.1f} a round ({requests.writes_per_round:.1f} writes, "
         f"{requests.lists_per_round:.1f} listings, {requests.reads_per_round:.1f} reads, "
-        f"{size(round(requests.bytes_per_round))}{spared}){pace}\n"
-        f"{others}this view so far: {requests.this_view}\n"
-        f"at list prices of 2025, without storage, traffic and views: {requests.dollars:.3f} dollars by "
-        f"{whose}{' and coordinator' if clock is not None else ''} so far{day}"
+        f"{size(round(requests.bytes_per_round))}){pace}\n"
+        f"this view so far: {requests.this_view}\n"
+        f"at list prices of 2025, without storage, traffic, coordinator and views: {requests.dollars:.3f} dollars by "
+        f"{requests.workers} workers so far{day}"
     )
-
-
-FILES_SAVED = 8
-"""Requests of a checkpoint beside those of its weights' parts."""
-FILES = 3
-"""Objects of a round, without completions."""
-STATE_READS, JUDGE_READS = 5, 0.25
-
-
-def of_one_round(settings: Settings, workers: int) -> RequestCounts:
-    """Estimates the requests of one worker in a round that takes the whole interval and in which nobody is late."""
-    seconds, peers = settings.round_interval, workers - 1
-    beats = seconds / settings.cadence.heartbeat_interval / 2
-    kept = settings.device != "cpu" or settings.staleness > 0
-    return RequestCounts(
-        writes=round(FILES + kept + beats + seconds / SEALED_LATEST + seconds / SEALED_SELDOM),
-        lists=2 if settings.shares else 1,
-        reads=round(min(peers, settings.most_external_groups) + 1 + beats + STATE_READS + JUDGE_READS),
-    )
-
-
-class Saving(NamedTuple):
-    """Says how large a worker's checkpoints are. Bytes."""
-
-    one: int
-    adapter: int | None = None
-    """Of one that holds an adapter alone; None: it does, or nobody knows."""
-
-
-def render_expected(settings: Settings, workers: int, saving: Saving | None = None, line: float = 10.0) -> str:
-    """Returns some lines; empty where the place charges for nothing.
-
-    Args:
-        line: megabits a second that a worker's machine sends.
-    """
-    if not settings.sparing:
-        return ""
-    asked, seconds, price = of_one_round(settings, workers), settings.round_interval, price_at(settings.place)
-    clock = of_the_coordinator(seconds, settings.cadence.reconcile_interval)
-    saves = _requests_of_saving(saving, settings)
-    a_round = RequestCounts(*(workers * count for count in asked)).plus(clock) if settings.clock != "own" else asked
-    pace = f"{60 * asked.requests / seconds:.0f} a minute"
-    day = ""
-    if price:
-        dollars = (price.of(a_round) + workers * price.writes * saves / 1000) * DAY / seconds
-        open_view = price.lists / 1000 * DAY / LOOK_EVERY
-        day = (
-            f"\nat list prices of 2025, without storage and traffic: {dollars:.2f} dollars a day for {workers} "
-            f"workers, coordinator and checkpoints; up to {open_view:.2f} for each view that stays open"
-        )
-    return (
-        f"requests of a worker to the bucket, for rounds of {seconds:g} s: some {asked.requests} a round "
-        f"({asked.writes} writes, {asked.lists} listings, {asked.reads} reads), {pace}\n"
-        f"requests of the coordinator: some {60 * clock.requests / seconds:.0f} a minute; of a view that stays open: "
-        f"{60 / LOOK_EVERY:.0f} at most{day}{_render_saving(saving, settings, line)}"
-    )
-
-
-def _requests_of_saving(saving: Saving | None, settings: Settings) -> float:
-    """Returns the requests of a worker's checkpoints, by round."""
-    return (
-        (saving.one / PIECE + FILES_SAVED) / settings.checkpoint_interval
-        if saving and settings.checkpoint_interval
-        else 0
-    )
-
-
-def _render_saving(saving: Saving | None, settings: Settings, line: float) -> str:
-    if saving is None:
-        return ""
-    interval = settings.checkpoint_interval
-    often = f"every {interval} rounds and at the stop" if interval else "at the stop"
-    less = ""
-    if saving.adapter is not None and saving.one / PIECE > 1:
-        less = f"\nadapters alone (--adapter lora): {size(saving.adapter)}, {_minutes(saving.adapter, line)}"
-    return (
-        f"\na checkpoint of a worker: {size(saving.one)}, {_minutes(saving.one, line)} on a line of {line:g} Mbit/s "
-        f"(--line), {often}{less}"
-    )
-
-
-def _minutes(count: int, line: float) -> str:
-    minutes = count * 8 / line / 60e6
-    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:.0f} minutes"

@@ -8,9 +8,8 @@ Each node writes in one order, and what is looked for is read against it:
 So what `before` says has its files; every file that was found is explained by `now`, and every reward by a row of it.
 
     state (max_rounds) ──┐
-    its coordinator's log ├─▶ recorded ─▶ Expected ◀─ asked for on a command line
-    experiment.json (J) ──┘
-    starts of a worker (rounds behind it, J) ─▶ started ─▶ WorkerStarts, of its own rows alone
+    its coordinator's log ┴─▶ recorded ─▶ Expected ◀─ asked for on a command line
+    starts of a worker (rounds behind it) ─▶ started ─▶ WorkerStarts, of its own rows alone
 
 Only what one who leads the run wrote is taken for its word: anybody may write a log of his own.
 """
@@ -21,7 +20,6 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from swarm.records.events import Printed, read_printed
-from swarm.records.files import constant_j
 from swarm.records.listing import COPIED_TOGETHER, Counted, count_files
 from swarm.records.liveness import PERSON
 from swarm.records.progress import NodeProgress
@@ -35,9 +33,6 @@ from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import CleanedFile
 
-MOST_STARTS = 1_000
-"""Different ones of a node that are held."""
-
 
 class Expected(NamedTuple):
     """Says what a run must have. None: nobody has said."""
@@ -47,8 +42,6 @@ class Expected(NamedTuple):
     """Workers."""
     names: Set[str] = frozenset()
     """Names of workers, as far as they were to be certain ones."""
-    external: int | None = None
-    """External groups of a round (J)."""
 
 
 class WorkerStarts(NamedTuple):
@@ -56,15 +49,8 @@ class WorkerStarts(NamedTuple):
 
     rounds_done: int
     """The most that any of them had behind it."""
-    external: frozenset[tuple[int, int]] | None
-    """Rounds behind a start, and J from there on; None where a rule moved it, or it is not said soundly."""
-    person: bool = False
+    person: bool
     """Every time a person."""
-
-    def external_in(self, round_: int) -> set[int]:
-        """Returns the values of J that a round may have wanted, which a later start may have done again; empty: nobody
-        says."""
-        return {external for done, external in self.external or () if done <= round_}
 
 
 def started(now: RunSnapshot) -> dict[str, WorkerStarts]:
@@ -73,20 +59,11 @@ def started(now: RunSnapshot) -> dict[str, WorkerStarts]:
 
 
 def _started(run: Run, node: str) -> WorkerStarts | None:
-    rounds_done, external, sound, person = None, set[tuple[int, int]](), True, True
+    rounds_done, person = -1, True
     for start in starts_of(run, node):
-        if start.role == "coordinator":
-            continue
-        person = person and start.role == PERSON
-        rounds_done = max(rounds_done or 0, start.rounds_done)
-        asked = start.settings.get("external_groups")
-        if type(asked) is int and asked >= 0 and start.settings.get("adaptive") is False and sound:
-            external.add((start.rounds_done, asked))
-            sound = len(external) <= MOST_STARTS
-        else:
-            sound = False
-    asked_for = frozenset(external) if sound else None
-    return None if rounds_done is None else WorkerStarts(rounds_done, asked_for, person)
+        if start.role != "coordinator":
+            rounds_done, person = max(rounds_done, start.rounds_done), person and start.role == PERSON
+    return None if rounds_done < 0 else WorkerStarts(rounds_done, person)
 
 
 NOTHING_EXPECTED = Expected()
@@ -102,13 +79,11 @@ def recorded(now: RunSnapshot) -> Expected:
         rounds=now.rounds_expected,
         nodes=asked if isinstance(asked, int) else len(names) or None,
         names=names if all(map(keys.is_node_id, names)) else frozenset(),  # a worker may be named by its public key
-        external=constant_j(now.experiment),
     )
 
 
 CHECKED = columns(
-    *("stage", "node_id", "experiment", "cumulative_reward", "local_groups", "external_wanted", "external_groups"),
-    *("external_by_peer", "accepted_by_peer", "bytes_published", "role"),
+    *("stage", "node_id", "experiment", "cumulative_reward", "local_groups", "bytes_published", "role"),
 )
 """Columns of a row that a run is checked by."""
 
@@ -131,8 +106,6 @@ class RunRecords(NamedTuple):
     """After they were counted."""
     partial: bool
     """It need not have finished."""
-    only: Set[str]
-    """The nodes whose records are checked; empty: all, and that nothing else lies there."""
     expected: Expected
     """What somebody asks for."""
     rollouts: Counted
@@ -143,8 +116,6 @@ class RunRecords(NamedTuple):
     rewards: Counted
     rows: dict[str, MetricsRows]
     printed: dict[str, Printed]
-    started: dict[str, WorkerStarts]
-    """Worker -> its starts, those before each of its rows among them."""
 
     @property
     def cleaned_before(self) -> int:
@@ -157,20 +128,17 @@ class RunRecords(NamedTuple):
         return self.now.run.store.describe(key)
 
 
-def read_records(
-    run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
-) -> RunRecords:
-    """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
-    reader = RunReader(run, only, begin=lambda node: NodeProgress())
+def read_records(run: Run, *, partial: bool, expected: Expected = NOTHING_EXPECTED) -> RunRecords:
+    """Read a run."""
+    reader = RunReader(run, begin=lambda node: NodeProgress())
     before = _before(reader.refresh())
     rewards, published = count_files(run.store, keys.REWARDS), RolloutFiles(run)
     rollouts, cleaned = published.counted, read_cleaned(run)
     now = reader.refresh()
-    found = RunRecords(
+    return RunRecords(
         before=before,
         now=now,
         partial=partial,
-        only=only,
         expected=expected,
         rollouts=rollouts,
         published=published,
@@ -178,12 +146,7 @@ def read_records(
         rewards=rewards,
         rows={node: read_columns(run, node, CHECKED) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
-        started=started(now),
     )
-    if not only:
-        return found
-    rounds = rounds_begun(found)
-    return found._replace(rewards=rewards.of(only, rounds), rollouts=rollouts.of(only, rounds))
 
 
 def _before(now: RunSnapshot) -> Before:

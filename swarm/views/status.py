@@ -12,7 +12,7 @@ from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS, IN_WORDS, NO_WORKERS
 from swarm.records.hints import Hint
 from swarm.records.liveness import ACTIVE, GENERATOR, PERSON, Machine, is_alive
-from swarm.records.pace import MOST_ROUNDS, Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
+from swarm.records.pace import Spread, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.table import Odd, measured
@@ -34,7 +34,6 @@ OVERDUE = 2.0
 """Intervals after which an open round is held up by something."""
 COLUMNS = ("node", "role", "round", "state", "seen", "reward", "cumulative", "external", "tokens", "refused")
 LONGEST_STATE = 46
-MOST_SPANS = 5
 MOST_SHORTAGES = 8
 LONGEST_SHORTAGE = 160
 
@@ -117,8 +116,6 @@ class Status(msgspec.Struct, kw_only=True):
     """Peers that others refuse, the most refused first."""
     hints: list[Hint]
     """What makes nodes useless although nothing fails."""
-    nodes_over_time: list[Span]
-    """How many nodes took part in which rounds."""
     rewards_spread: Spread | None
     """Spread of the rewards of all workers in the last SPREAD_OVER rounds that are done."""
     requests: Requests | None = None
@@ -179,7 +176,6 @@ class StatusReader:
             nodes=nodes,
             distrusted=distrusted(now.progress),
             hints=now.hints(),
-            nodes_over_time=_nodes_over_time(now),
             rewards_spread=spread(_last_rewards(now)),
             requests=requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent),
             made_by=now.made_by,
@@ -205,14 +201,14 @@ class StatusReader:
             last_reward=last.my_reward if last and measured([last]) else None,
             cumulative_reward=last.cumulative_reward if last else None,
             seconds_per_round=seconds_per_round(progress.recent),
-            tokens_generated=progress.tokens_generated,
-            tokens_trained=progress.tokens_trained,
+            tokens_generated=progress.sums["tokens_generated"],
+            tokens_trained=progress.sums["tokens_trained"],
             tokens_per_second=tokens_per_second(progress.recent),
             external_groups=last.external_groups if last else None,
             external_wanted=last.external_wanted if last else None,
             shortage=shortage(last) if last else "",
             refused_files=dict(progress.refused),
-            external_unverified=progress.unverified,
+            external_unverified=progress.sums["external_unverified"],
             out_of_range=progress.odd,
         )
 
@@ -270,11 +266,6 @@ def _last_rewards(now: RunSnapshot) -> list[float]:
     return [rewards[r] for rewards in latest for r in rounds if r in rewards]
 
 
-def _nodes_over_time(now: RunSnapshot) -> list[Span]:
-    begin, end = max(0, now.rounds_done - MOST_ROUNDS), now.rounds_done
-    return nodes_over_time((of_node.measured_rounds(begin, end) for of_node in now.progress.values()), end)
-
-
 def render(status: Status) -> str:
     """Returns the status as text for a terminal."""
     maker = f"{render_maker(status.made_by)}\n" if status.made_by else ""
@@ -311,25 +302,17 @@ def _shortages(nodes: list[NodeStatus]) -> str:
 
 
 def _how_far(status: Status) -> str:
-    """Returns lines below the clock's: how fast, how long still, who took part, how rewards spread."""
+    """Returns lines below the clock's: how fast, how long still, how rewards spread."""
     lines = []
     if status.seconds_per_round is not None and not status.finished:
         left = f", about {age(status.seconds_left)} left" if status.seconds_left is not None else ""
         lines.append(f"{age(status.seconds_per_round)} per round{left}")
-    if len(spans := status.nodes_over_time) > 1:
-        earlier = ["earlier others"] if len(spans) > MOST_SPANS else []
-        parts = [f"{span.nodes} in {_rounds(span)}" for span in spans[-MOST_SPANS:]]
-        lines.append(f"nodes that took part: {', '.join([*earlier, *parts])}")
     if of := status.rewards_spread:
         lines.append(
             f"rewards of the last {SPREAD_OVER} rounds: {of.least:.3f} to {of.most:.3f}, half of them from "
             f"{of.lower_quartile:.3f} to {of.upper_quartile:.3f}, median {of.median:.3f}"
         )
     return "".join(f"\n{line}" for line in lines)
-
-
-def _rounds(span: Span) -> str:
-    return f"round {span.first}" if span.first == span.last else f"rounds {span.first} to {span.last}"
 
 
 def clock_line(status: Status) -> str:

@@ -1,26 +1,33 @@
-"""Summary of what an experiment learned, computed from the sums of its metrics rows, and its text form."""
+"""Summary of what an experiment learned, computed from the histories of its nodes, and its text form.
+
+    node -> NodeHistory ─┬▶ all rows                                ─▶ sums, seconds
+                         └▶ the last stage of the rounds at both ends ─▶ trends: the first WINDOW rounds, and the last
+
+A node's rounds count at an end if they are among the run's first or last WINDOW rounds.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from heapq import nlargest
-from operator import add, sub
+from math import isnan
 from statistics import fmean
+from typing import Any
 
 import msgspec
 
 from swarm.records.hints import Hint
+from swarm.records.history import NodeHistory, read_to_sum_up
 from swarm.records.made_by import made_by, unknown_columns
 from swarm.records.reader import RunSnapshot
-from swarm.records.sums import FIGURES, WINDOW, NodeSums, read_to_sum_up
-from swarm.records.table import Odd, measured
+from swarm.records.table import Odd
 from swarm.store.run import Run
 from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.text import age, counts, render_hints, render_maker, render_odd, shorten, table
 
-LEAST_STILL, STILL_SHARE = 5.0, 0.05
-"""Seconds, and share of the running time, from which on a pause is told."""
+WINDOW = 10
+"""Rounds that are averaged at the start and at the end."""
 MOST_TASKS = 1000
 """Names of tasks cost who writes a row nothing."""
 
@@ -42,7 +49,6 @@ _TRENDS = {
     "full_answer_rate": "full_answer_rate",
     "tagged": "answer_tag_rate",
     "given_tagged": "answer_tag_rate",
-    "full_given_tagged": "answer_tag_rate",
 }
 """Field of the summary -> column without which it is unknown."""
 
@@ -77,8 +83,6 @@ class Summary(msgspec.Struct, frozen=True):
     """Share of completions with a closed `<answer>`: the format."""
     given_tagged: Trend
     """Mean reward of these: the content. The others earn 0, so this is known of rows of every version."""
-    full_given_tagged: Trend
-    """Share of these with the full reward."""
     tasks: dict[str, Trend]
     """Mean reward, over the rounds in which the task came up."""
     task_tagged: dict[str, Trend]
@@ -94,13 +98,6 @@ class Summary(msgspec.Struct, frozen=True):
     measured of their rounds allow: a clock that jumped adds nothing, and neither does the time for which all stopped.
     """
     rounds_per_minute: float
-    wall_seconds: float = 0.0
-    """From the start of the first round to the end of the last by the nodes' clocks, with the time for which all
-    stopped."""
-    seconds_sharing: float = 0.0
-    """Seconds of all nodes, in which they published or fetched: read, verified and scored peers' files."""
-    seconds_sharing_hidden: float = 0.0
-    """The part of it in which they computed as well."""
     out_of_range: dict[str, Odd] = {}
     """Node -> its rows that were left out, or in which a number was clamped."""
     made_by: str = ""
@@ -118,14 +115,10 @@ def summarise_run(run: Run) -> Summary:
     return summary_of(*read_to_sum_up(run))
 
 
-def summary_of(sums: Mapping[str, NodeSums], now: RunSnapshot) -> Summary:
+def summary_of(sums: Mapping[str, NodeHistory], now: RunSnapshot) -> Summary:
     """Returns the same of a run that was read. Raises StoreError: its place fails."""
-    return without(summarise(sums, *told(now)), unknown_columns(now.run), made_by(now.run))
-
-
-def told(now: RunSnapshot) -> tuple[list[Hint], Requests | None]:
-    """Returns what a summary says besides the figures of its rows: hints, and the requests made to a bucket."""
-    return now.hints(), requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent)
+    requests = requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent)
+    return without(summarise(sums, now.hints(), requests), unknown_columns(now.run), made_by(now.run))
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
@@ -137,136 +130,129 @@ def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
     return msgspec.structs.replace(summary, nodes=nodes, external_groups=None, made_by=maker, **lacking)
 
 
-def summarise(nodes: Mapping[str, NodeSums], hints: Sequence[Hint] = (), requests: Requests | None = None) -> Summary:
-    """Summarise node -> its sums, by name, as records.sums.read_to_sum_up gives them.
+def summarise(
+    nodes: Mapping[str, NodeHistory], hints: Sequence[Hint] = (), requests: Requests | None = None
+) -> Summary:
+    """Summarise node -> its history, by name, as records.history.read_to_sum_up gives them.
 
     Trends are those of each round's last stage, sums those of all.
     """
-    numbers = sorted({number for of_node in nodes.values() for number in of_node.rewards})
+    histories = nodes.values()
+    numbers = sorted({number for of_node in histories for number in of_node.rounds})
     window = min(WINDOW, max(1, len(numbers) // 2))
-    windows = (frozenset(numbers[:window]), frozenset(numbers[-window:]))
-    rows = measured(row for of_node in nodes.values() for row in of_node.ends.values())
-    tasks = [(task, [row for row in rows if task in row.task_rewards]) for task in _tasks(nodes.values())]
-    counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
-    reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
-    seconds, wall = _duration(nodes.values()), _wall(nodes.values())
+    ends = _Ends(histories, numbers[:window], numbers[-window:])
+    tasks = {task: ends.of_task(task) for task in _tasks(histories)}
+    reward, seconds = ends.trend(ends.figures("my_reward")), _duration(histories)
     return Summary(
-        nodes=tuple(_node(node, of_node, *windows) for node, of_node in nodes.items()),
+        nodes=tuple(_node(node, of_node, ends) for node, of_node in nodes.items()),
         rounds=len(numbers),
         window=window,
         reward=reward,
         ratio=reward.ratio,
-        full_answer_rate=_trend(((row.round, row.full_answer_rate) for row in rows), *windows),
-        tagged=_trend(((row.round, row.answer_tag_rate) for row in rows), *windows),
-        given_tagged=_given([(row.round, row.my_reward, row.answer_tag_rate) for row in rows], *windows),
-        full_given_tagged=_given([(row.round, row.full_answer_rate, row.answer_tag_rate) for row in rows], *windows),
-        tasks={task: _trend(((row.round, row.task_rewards[task]) for row in own), *windows) for task, own in tasks},
-        task_tagged={
-            task: _trend(((row.round, row.task_tag_rates[task]) for row in own), *windows) for task, own in counted
-        },
-        task_given_tagged={
-            task: _given([(row.round, row.task_rewards[task], row.task_tag_rates[task]) for row in own], *windows)
-            for task, own in counted
-        },
-        stages=_by_stage(nodes.values(), *windows),
-        cumulative_reward=sum(_figures(nodes.values(), "my_reward")),
-        external_groups=round(sum(_figures(nodes.values(), "external_groups"))),
-        external_by_model=_external_by_model(nodes.values()),
+        full_answer_rate=ends.trend(ends.figures("full_answer_rate")),
+        tagged=ends.trend(ends.figures("answer_tag_rate")),
+        given_tagged=ends.ratio(ends.figures("my_reward", "answer_tag_rate")),
+        tasks={task: ends.trend((number, reward) for number, reward, _ in rows) for task, rows in tasks.items()},
+        task_tagged={task: ends.trend((number, tags) for number, _, tags in rows) for task, rows in tasks.items()},
+        task_given_tagged={task: ends.ratio(rows) for task, rows in tasks.items()},
+        stages=_by_stage(histories, ends),
+        cumulative_reward=_sum(histories, "my_reward"),
+        external_groups=round(_sum(histories, "external_groups")),
+        external_by_model=dict(sum((of_node.external_by_model for of_node in histories), Counter[str]())),
         duration_seconds=seconds,
-        wall_seconds=wall,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
-        seconds_sharing=sum(_figures(nodes.values(), "seconds_sharing")),
-        seconds_sharing_hidden=sum(_figures(nodes.values(), "seconds_sharing_hidden")),
         out_of_range={node: of_node.odd for node, of_node in nodes.items() if of_node.odd},
         hints=tuple(hints),
         requests=requests,
     )
 
 
-def _figures(nodes: Iterable[NodeSums], name: str) -> Iterator[float]:
-    """Yields one of Figures of every row that counts."""
-    return (row[FIGURES.index(name)] for of_node in nodes for row in of_node.figures.values())
+class _Ends:
+    """The rows at the start and at the end of a run, of some nodes: the last stage of each round. A figure is NaN where
+    nothing was measured."""
+
+    def __init__(self, nodes: Iterable[NodeHistory], first: Collection[int], last: Collection[int]) -> None:
+        """`first`, `last`: the rounds."""
+        self.first, self.last = frozenset(first), frozenset(last)
+        both = self.first | self.last
+        places = [(of_node, place) for of_node in nodes for place in of_node.one_per_round()]
+        self._rows = [(of.rounds[place], of, place) for of, place in places if of.rounds[place] in both]
+
+    def figures(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Returns round and figures of each row."""
+        return [(number, *(of.figure(name, place) for name in columns)) for number, of, place in self._rows]
+
+    def of_task(self, task: str) -> list[tuple[int, float, float]]:
+        """Returns round, reward and share of tagged completions of each row in which a task came up."""
+        found = []
+        for number, of_node, place in self._rows:
+            held = of_node.tasks.get(task)
+            if held is not None and (at := held.index(place)) is not None:
+                found.append((number, held.reward[at], held.tag_rate[at]))
+        return found
+
+    def trend(self, figures: Iterable[tuple[int, float]]) -> Trend:
+        """Returns the means at both ends of round and figure of each row: over nodes per round, then over rounds."""
+        by_round: dict[int, list[float]] = {}
+        for number, figure in figures:
+            if not isnan(figure):
+                by_round.setdefault(number, []).append(figure)
+        means = {number: fmean(of_round) for number, of_round in by_round.items()}
+        ends = [[mean for number, mean in means.items() if number in end] for end in (self.first, self.last)]
+        return Trend(*(fmean(end) if end else None for end in ends))
+
+    def ratio(self, shares: Iterable[tuple[int, float, float]]) -> Trend:
+        """Returns at both ends what was earned over what was tagged, of round, earned and tagged of each row."""
+        counted = [row for row in shares if not isnan(row[1] + row[2])]
+        ends = [[row for row in counted if row[0] in end] for end in (self.first, self.last)]
+        sums = [(sum(earned for _, earned, _ in end), sum(tagged for *_, tagged in end)) for end in ends]
+        return Trend(*(earned / tagged if tagged > 0 else None for earned, tagged in sums))
 
 
-def _by_stage(nodes: Collection[NodeSums], first: frozenset[int], last: frozenset[int]) -> tuple[Trend, ...]:
-    stages = range(1 + max((stage for of_node in nodes for _, stage in of_node.figures), default=0))
+def _sum(nodes: Iterable[NodeHistory], column: str) -> float:
+    return sum(figure for of_node in nodes for figure in of_node.column(column) if not isnan(figure))
+
+
+def _by_stage(nodes: Collection[NodeHistory], ends: _Ends) -> tuple[Trend, ...]:
+    stages = range(1 + max((stage for of_node in nodes for stage in of_node.stages), default=0))
     if len(stages) == 1:
         return ()
-    rewards = [*zip((key for of_node in nodes for key in of_node.figures), _figures(nodes, "my_reward"), strict=True)]
-    return tuple(_trend(((of, value) for (of, at), value in rewards if at == stage), first, last) for stage in stages)
+    rewards = [row for of in nodes for row in zip(of.rounds, of.stages, of.column("my_reward"), strict=True)]
+    return tuple(ends.trend((number, reward) for number, at, reward in rewards if at == stage) for stage in stages)
 
 
-def _tasks(nodes: Iterable[NodeSums]) -> list[str]:
+def _tasks(nodes: Iterable[NodeHistory]) -> list[str]:
     """Returns the tasks that came up, by name; of more than MOST_TASKS those that most rows have."""
-    rows = sum((of_node.tasks for of_node in nodes), Counter[str]())
+    rows = sum((Counter({name: len(of.places) for name, of in node.tasks.items()}) for node in nodes), Counter[str]())
     return sorted(nlargest(MOST_TASKS, rows, key=rows.__getitem__))
 
 
-def _node(node: str, of_node: NodeSums, first: frozenset[int], last: frozenset[int]) -> NodeSummary:
+def _node(node: str, of_node: NodeHistory, ends: _Ends) -> NodeSummary:
+    own = _Ends([of_node], ends.first, ends.last)
     return NodeSummary(
         node=node,
         model=of_node.model,
-        rounds=len(of_node.rewards),
-        reward=_trend(((row.round, row.my_reward) for row in measured(of_node.ends.values())), first, last),
-        cumulative_reward=sum(_figures([of_node], "my_reward")),
-        external_groups=round(sum(_figures([of_node], "external_groups"))),
+        rounds=len(set(of_node.rounds)),
+        reward=own.trend(own.figures("my_reward")),
+        cumulative_reward=_sum([of_node], "my_reward"),
+        external_groups=round(_sum([of_node], "external_groups")),
     )
 
 
-def _given(shares: Sequence[tuple[int, float, float]], first: frozenset[int], last: frozenset[int]) -> Trend:
-    """Round, what was earned and what was tagged of each row: the sum of the one over that of the other."""
-    return Trend(_ratio(shares, first), _ratio(shares, last))
-
-
-def _ratio(shares: Sequence[tuple[int, float, float]], rounds: frozenset[int]) -> float | None:
-    tagged = sum(tagged for number, _, tagged in shares if number in rounds)
-    return sum(earned for number, earned, _ in shares if number in rounds) / tagged if tagged > 0 else None
-
-
-def _trend(values: Iterable[tuple[int, float]], first: frozenset[int], last: frozenset[int]) -> Trend:
-    by_round: dict[int, list[float]] = {}
-    for number, value in values:
-        by_round.setdefault(number, []).append(value)
-    means = {number: fmean(values) for number, values in by_round.items()}
-    return Trend(_mean(means, first), _mean(means, last))
-
-
-def _mean(means: Mapping[int, float], rounds: frozenset[int]) -> float | None:
-    values = [mean for number, mean in means.items() if number in rounds]
-    return fmean(values) if values else None
-
-
-def _external_by_model(nodes: Iterable[NodeSums]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for of_node in nodes:
-        total.update(of_node.external_by_model)
-    return dict(total)
-
-
-def _wall(nodes: Collection[NodeSums]) -> float:
-    """Returns the seconds from the start of the first round to the end of the last, as the nodes' clocks say it."""
-    rounds = [round_ for of_node in nodes for round_, _ in of_node.figures]
-    times = [*zip(rounds, _figures(nodes, "timestamp"), _figures(nodes, "seconds_round"), strict=True)]
-    first, last = min(rounds, default=0), max(rounds, default=0)
-    ends = [end for round_, end, _ in times if round_ == last]
-    starts = [end - lasted for round_, end, lasted in times if round_ == first]
-    return max(0.0, max(ends, default=0.0) - min(starts, default=0.0))
-
-
-def _duration(nodes: Collection[NodeSums]) -> float:
+def _duration(nodes: Collection[NodeHistory]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
     round together."""
-    if not nodes:
+    columns = ("timestamp", "seconds_round", "seconds_wait")
+    rows = [row for of in nodes for row in zip(of.rounds, of.stages, *map(of.column, columns), strict=True)]
+    if not rows:
         return 0.0
-    ends, lasted = [*_figures(nodes, "timestamp")], [*_figures(nodes, "seconds_round")]
-    by_clocks: float = max(ends) - min(map(sub, ends, lasted))
-    least: float = max(sum(_figures([of_node], "seconds_round")) for of_node in nodes)
-    if not any(_figures(nodes, "seconds_wait")):  # of a version, or another program, that did not measure it
+    by_clocks: float = max(end for *_, end, _, _ in rows) - min(end - lasted for *_, end, lasted, _ in rows)
+    least = max(_sum([of_node], "seconds_round") for of_node in nodes)
+    if not any(waited for *_, waited in rows):  # of a version, or another program, that did not measure it
         return max(least, by_clocks)
     longest: dict[tuple[int, int], float] = {}
-    keys = (key for of_node in nodes for key in of_node.figures)
-    for key, seconds in zip(keys, map(add, lasted, _figures(nodes, "seconds_wait")), strict=True):
-        longest[key] = max(longest.get(key, 0.0), seconds)
+    for number, stage, _, lasted, waited in rows:
+        longest[number, stage] = max(longest.get((number, stage), 0.0), lasted + waited)
     return max(least, min(by_clocks, sum(longest.values())))
 
 
@@ -302,27 +288,9 @@ def _totals(summary: Summary) -> str:
     external = "-" if summary.external_groups is None else summary.external_groups
     return (
         f"{summary.rounds} rounds by {len(summary.nodes)} nodes in {age(summary.duration_seconds)}, "
-        f"{summary.rounds_per_minute:.1f} rounds per minute{_stopped(summary)}\n"
+        f"{summary.rounds_per_minute:.1f} rounds per minute\n"
         f"cumulative reward {summary.cumulative_reward:.2f}\n"
-        f"external groups   {external}{_models(summary.external_by_model)}{_overlap(summary)}"
-    )
-
-
-def _stopped(summary: Summary) -> str:
-    """Returns how long the run stood still, where it did."""
-    still = summary.wall_seconds - summary.duration_seconds
-    if still <= max(LEAST_STILL, STILL_SHARE * summary.duration_seconds):
-        return ""
-    return f"; {age(summary.wall_seconds)} passed since its first round, {age(still)} of them stopped"
-
-
-def _overlap(summary: Summary) -> str:
-    shared, hidden = summary.seconds_sharing, summary.seconds_sharing_hidden
-    if not shared:
-        return ""
-    return (
-        f"\npublished and fetched for {age(shared)} of all nodes' time, "
-        f"{age(hidden)} of it while computing ({hidden / shared:.0%})"
+        f"external groups   {external}{_models(summary.external_by_model)}"
     )
 
 
@@ -337,7 +305,6 @@ def _measures(summary: Summary) -> list[tuple[str, ...]]:
         ("tagged", *_cells(summary.tagged)),
         ("reward given tagged", *_cells(summary.given_tagged)),
         ("full answers", *_cells(summary.full_answer_rate)),
-        ("full answers given tagged", *_cells(summary.full_given_tagged)),
     ]
 
 

@@ -21,17 +21,12 @@ from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.listing import COPIED_TOGETHER, Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
-from swarm.records.progress import ProgressFollower
+from swarm.records.progress import ProgressFollower, RoundSet
 from swarm.records.table import measured
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.types import RoundKey
-from swarm.views.expectations import (
-    as_many_as_expected,
-    external_groups_as_expected,
-    nodes_named_are_there,
-    nodes_started_are_there,
-)
+from swarm.views.expectations import as_many_as_expected, nodes_started_are_there
 from swarm.views.run_records import NOTHING_EXPECTED, Expected, RunRecords, read_records, rounds_begun
 from swarm.views.text import shorten
 from swarm.wire import keys
@@ -271,8 +266,8 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
 
 
 def names_are_clean(run: RunRecords) -> Iterator[str]:
-    """Yields temporary, conflicting or foreign names where files are counted; of some nodes alone nobody can say."""
-    for stray in () if run.only else _strays(run):
+    """Yields temporary, conflicting or foreign names where files are counted."""
+    for stray in _strays(run):
         if not _of_a_system(stray):
             yield f"{run.where(stray)}: expected only the documented names in this folder"
 
@@ -298,7 +293,7 @@ def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
 
 
 def checkpoints_are_named_by_round(run: RunRecords) -> Iterator[str]:
-    for entry in () if run.only else entries(run.now.run.store, keys.CHECKPOINTS):
+    for entry in entries(run.now.run.store, keys.CHECKPOINTS):
         if keys.round_of(entry.name) is None and not is_of_a_system(entry.name):
             yield f"{run.where(f'{keys.CHECKPOINTS}/{entry.name}')}: expected only round_<number> here"
 
@@ -314,8 +309,6 @@ def nobody_crashed(run: RunRecords) -> Iterator[str]:
 CHECKS: dict[str, Check] = {
     "state is final": state_is_final,
     "rounds and workers expected": as_many_as_expected,
-    "external groups expected": external_groups_as_expected,
-    "nodes that are named": nodes_named_are_there,
     "nodes that were started": nodes_started_are_there,
     "rollouts of every round": rollouts_of_every_round,
     "rewards of every round": rewards_of_every_round,
@@ -343,7 +336,7 @@ def notes(run: RunRecords) -> Iterator[str]:
         yield f"rollouts were cleaned up before round {run.cleaned_before}: {kept}{deletions}"
     if run.now.made_by:
         yield f"made by {run.now.made_by}: checked as far as its records go, rewards as means per completion"
-    if others := [] if run.only else sorted(filter(_of_a_system, _strays(run))):
+    if others := sorted(filter(_of_a_system, _strays(run))):
         yield f"{len(others)} files of other programs lie among the run's, such as {run.where(others[0])}"
     for node, found in run.rows.items():
         if found.odd.clamped:
@@ -372,9 +365,7 @@ def _rows(run: RunRecords) -> Iterator[tuple[str, MetricsRow]]:
 
 def spans(numbers: set[int]) -> str:
     """`rounds 1, 3-5, 9`."""
-    runs = itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
-    parts = [[number for _, number in pairs] for _, pairs in runs]
-    return named([range(part[0], part[-1] + 1) for part in parts])
+    return named([range(first, last + 1) for first, last in RoundSet.of(numbers).spans])
 
 
 def gaps(end: int, there: Set[int]) -> list[range]:
@@ -421,17 +412,14 @@ class ValidationReport(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def validate(
-    run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
-) -> ValidationReport:
+def validate(run: Run, *, partial: bool = False, expected: Expected = NOTHING_EXPECTED) -> ValidationReport:
     """Check a run, against what it has recorded that it was to be, too.
 
     Args:
         partial: accept a run that has not finished.
-        only: the nodes whose records are checked, whatever others have put there; empty: all.
         expected: what it must have been, whatever it has recorded.
     """
-    found = read_records(run, partial=partial, only=only, expected=expected)
+    found = read_records(run, partial=partial, expected=expected)
     checks = tuple(_result(name, check(found)) for name, check in CHECKS.items())
     return ValidationReport(
         experiment=run.experiment,

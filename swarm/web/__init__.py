@@ -1,8 +1,7 @@
 """`swarm web`: a run as a page in the browser, live, and frozen into a file.
 
     place ─▶ look ─▶ series, tasks, answers, adopted ─▶ JSON ─┬▶ service: HTTP, server-sent events
-           (reads)              (pure)                        ├▶ export: one file
-                                                              └▶ prometheus: /metrics
+           (reads)              (pure)                        └▶ export: one file
 
 look       what is read of one run while somebody looks, at most once per interval
 series     figures by round as columns, whole and as what is new

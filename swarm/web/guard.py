@@ -82,7 +82,6 @@ class Guard:
         self,
         cookie: str,
         hosts: frozenset[str] = LOOPBACK,
-        open_paths: frozenset[str] = OPEN,
         new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(24),
     ) -> None:
         """Make one with its first token.
@@ -95,7 +94,6 @@ class Guard:
         self.token = new_secret()
         """The one that lets the next browser in."""
         self._hosts = hosts
-        self._open = open_paths
         self._new_secret = new_secret
         self._sessions: list[str] = []
 
@@ -118,7 +116,7 @@ class Guard:
         return None
 
     def _let_in(self, asked: RequestHead) -> Judged:
-        if asked.path in self._open:
+        if asked.path in OPEN:
             return Judged(RequestVerdict.OPEN)
         if asked.path == "/" and asked.method == "GET" and asked.token and _equal(asked.token, self.token):
             return Judged(RequestVerdict.ADMIT, text=self._admit())

@@ -7,7 +7,7 @@ GET /api/place               experiments and studies
 GET /api/run/{name}/...      standing, series, tasks, matrix, stages, answers, settings: JSON
 GET /api/run/{name}/live     server-sent events: where the run stands, and what is new since a mark
 GET /api/run/{name}/journal  server-sent events: the last events that match, and then what comes
-GET /metrics, /healthz       Prometheus; `ok`
+GET /healthz                 `ok`
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from swarm import forms
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, SwarmError
-from swarm.harmless import printable_lines
 from swarm.types import RoundKey
 from swarm.views.looks import Looks
-from swarm.web import assets, prometheus
+from swarm.web import assets
 from swarm.web.connections import LET_IN
 from swarm.web.guard import HEADERS, LONGEST_HEAD, Guard, RequestHead, RequestVerdict
 from swarm.web.harmless import encoded
@@ -149,7 +148,6 @@ class Service:
             Route("/", self._page),
             Route("/static/{file}", self._static),
             Route("/healthz", self._healthz),
-            Route("/metrics", self._metrics),
             Route("/api/place", self._place_list),
             Route(f"{run}/standing", self._of_run(lambda look, _: look.standing())),
             Route(f"{run}/series", self._of_run(lambda look, asked: look.series(_columns(asked)))),
@@ -187,12 +185,6 @@ class Service:
 
     async def _healthz(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
-
-    async def _metrics(self, request: Request) -> Response:
-        watched = await self._watched(self._experiment)
-        of = partial(prometheus.exposition, self._experiment)
-        text = await _answered(watched.ask(lambda look: of(look.standing(), look.history)))
-        return Response(printable_lines(text), media_type=prometheus.CONTENT_TYPE)
 
     async def _place_list(self, request: Request) -> Response:
         return _json(await _answered(to_thread.run_sync(lambda: encoded(self._place()))))

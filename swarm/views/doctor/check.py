@@ -2,18 +2,16 @@
 
 CheckContext ─┬ survey, logs, server_skew     what lies there
               └ watched                       the nodes' registrations, watched for some seconds: heartbeats,
-                                              clocks, rounds behind, doubled ids
+                                              clocks, doubled ids
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -21,22 +19,25 @@ import msgspec
 from swarm.config import Settings
 from swarm.errors import StoreError
 from swarm.harmless import printable
-from swarm.records.files import PeerReader, read_clock
+from swarm.records.files import PeerReader
 from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
 from swarm.records.liveness import STANDBY, STOPPED
-from swarm.records.reader import snapshot
+from swarm.records.progress import NodeProgress
+from swarm.records.reader import RunSnapshot, snapshot
 from swarm.records.starts import last_start
 from swarm.records.table import Odd, columns, parse_rows
 from swarm.store.health import Health, Survey
 from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.wire import keys
-from swarm.wire.messages import MetricsRow, PeerFile
+from swarm.wire.messages import PeerFile
 
 RECENT = 20
-"""Rounds of each node that are looked at: what was long ago is over."""
-_LOOKED_AT = columns("refused_by_peer", "quarantined", "publish_to_pool")
+"""Rows of each node that are looked at: what was long ago is over."""
+END = 2**20
+"""Bytes of a log in which they are looked for."""
+_DELAYS = columns("publish_to_pool")
 
 
 class Verdict(StrEnum):
@@ -97,8 +98,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
 class NodeLogs(NamedTuple):
     """Holds what the growing files of one node say."""
 
-    recent: list[MetricsRow]
-    """Its last rows."""
+    recent: NodeProgress
+    """What its last rows add up to."""
     versions: Mapping[str, str]
     """Package -> version, as its last start has them."""
     torn: bool
@@ -121,6 +122,11 @@ class CheckContext:
     timing: Timing
     replication: Replication | None = None
     """Replication of a place that a tool replicates."""
+
+    @cached_property
+    def now(self) -> RunSnapshot | None:
+        """The experiment by now; None: there is none."""
+        return snapshot(self.run) if self.run else None
 
     @cached_property
     def survey(self) -> Survey:
@@ -155,18 +161,18 @@ class CheckContext:
     @cached_property
     def wants_coordinator(self) -> bool:
         """Rounds are opened by a coordinator; what the experiment was made with counts, else the settings."""
-        experiment = snapshot(self.run).experiment if self.run else None
+        experiment = self.now.experiment if self.now else None
         made = experiment.identity.get("clock", "coordinator") if experiment else self.settings.clock
         return made == "coordinator"
 
 
 def read_logs(run: Run, node: str) -> NodeLogs:
-    """Read one node's rows once through, and its last start."""
-    rows, start = GrowingLines(run.store, keys.metrics(node)), last_start(run, node)
-    found = (row for part in rows.look() for row in parse_rows(part.records, _LOOKED_AT, Odd()))
-    recent = deque(found, maxlen=RECENT)
-    delays = [*chain.from_iterable(row.publish_to_pool for row in recent)]
-    return NodeLogs([*recent], start.versions if start else {}, rows.torn, delays)
+    """Read the end of one node's rows, and its last start."""
+    rows, start, recent = GrowingLines(run.store, keys.metrics(node)), last_start(run, node), NodeProgress()
+    lines = rows.look_at_end(END).records[-RECENT:]
+    recent.observe(lines)
+    delays = [seconds for row in parse_rows(lines, _DELAYS, Odd()) for seconds in row.publish_to_pool]
+    return NodeLogs(recent, start.versions if start else {}, rows.torn, delays)
 
 
 LOOK_EVERY = 0.1
@@ -202,9 +208,6 @@ class Watch(msgspec.Struct):
     """Changes seen."""
     skews: list[float] = []
     """Per change: the node's clock minus ours, seconds, too low by the time until we saw it."""
-    lags: list[int] = []
-    """Per change of a node that has begun: rounds by which it was behind the front just then. (What it wrote at its
-    last beat is old news a moment later: short rounds pass by the dozen between two looks at different files.)"""
 
     @property
     def moved(self) -> bool:
@@ -228,11 +231,6 @@ class Watch(msgspec.Struct):
     def doubled(self) -> bool:
         """Two processes write this file by turns."""
         return len(self.incarnations) > len(set(self.incarnations))
-
-    @property
-    def lag(self) -> int | None:
-        """Returns rounds behind the front, None if not seen; the smallest, since a round may open at any time."""
-        return min(self.lags, default=None)
 
     @property
     def skew(self) -> float | None:
@@ -264,10 +262,8 @@ def watch_nodes(
     started, nodes, reader = timing.monotonic(), dict[str, Watch](), PeerReader(run)
     while True:
         looked = timing.monotonic()
-        peers = _peers(reader)
-        front = _front(run, peers)
-        for peer in peers:
-            _see(nodes, peer, written_at, timing.wall, front, dated)
+        for peer in _peers(reader):
+            _see(nodes, peer, written_at, timing.wall, dated)
         passed = timing.monotonic() - started
         if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
             return WatchedNodes(passed, nodes)
@@ -281,18 +277,11 @@ def _peers(reader: PeerReader) -> list[PeerFile]:
     return []
 
 
-def _front(run: Run, peers: list[PeerFile]) -> int:
-    """Returns the newest round that anybody knows of, -1 before the first."""
-    state = read_clock(run).state
-    return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1])
-
-
 def _see(
     nodes: dict[str, Watch],
     peer: PeerFile,
     written_at: Callable[[str], float],
     wall: Callable[[], float],
-    front: int,
     dated: Dated | None,
 ) -> None:
     mark, watch, now = (peer.incarnation, peer.beat), nodes.get(peer.peer_id), wall()
@@ -305,5 +294,3 @@ def _see(
         watch.incarnations.append(peer.incarnation)
     watch.peer, watch.beats, watch.file_time = peer, watch.beats + 1, written_at(keys.peer(peer.peer_id))
     watch.skews.append(peer.last_seen - (watch.file_time - dated.server_skew if dated else now))
-    if peer.round >= 0:
-        watch.lags.append(front - peer.round)

@@ -17,7 +17,6 @@ Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {
     "folder": place.check_writing,
     "rename": place.check_renaming,
-    "names": place.check_names,
     "space": place.check_space,
     "bucket": remote.check_bucket,
     "clocks": place.check_clock,
@@ -33,7 +32,6 @@ CHECKS: dict[str, Check] = {
     "files": place.check_files,
     "saved": nodes.check_saved,
     "machine": machine.check_machine,
-    "start": machine.check_start,
     "scoring": machine.check_scoring,
 }
 """Every area, in the order in which it is reported."""

@@ -1,12 +1,10 @@
-"""This machine: versions, open files, memory that a node may use; the models and the device of a node that is started
-here; and which bars the kernel puts up around the children in which peers' answers are scored.
-"""
+"""This machine: open files, memory that a node may use; which bars the kernel puts up around the children that score
+peers' answers."""
 
 from __future__ import annotations
 
 import math
 import os
-import platform
 import subprocess
 from collections.abc import Iterator, Sequence
 
@@ -16,36 +14,21 @@ from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.planner.free_memory import host_memory
 from swarm.planner.open_files import LEAST, limit, raise_limit
-from swarm.planner.planner import device_problem, model_problem
 from swarm.systems import instead, missing, why_not
 from swarm.tasks.bars import Bar
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import size
 
 MACHINE = Area("machine")
-DISTRIBUTION = "swarm-sapo"
-OLDEST_PYTHON = (3, 11)
 MANY_FILES = 1024
 """Open files: below them several nodes in one process may fail."""
 LITTLE_MEMORY = 2**30
 """Bytes. One worker with an embedded model takes about 0.6 GB."""
 
 
-class Package(msgspec.Struct, frozen=True):
-    """One thing that swarm needs."""
-
-    name: str
-    wanted: str
-    """Such as `>=2.11,<2.14`."""
-    there: str
-    """Empty where it is not installed."""
-
-
 class MachineFacts(msgspec.Struct, frozen=True):
     """This machine, for a node started from this environment."""
 
-    python: tuple[int, int]
-    packages: tuple[Package, ...]
     open_files: float
     """How many may be open at once."""
     memory: int | None
@@ -55,34 +38,18 @@ class MachineFacts(msgspec.Struct, frozen=True):
 
 
 def check_machine(context: CheckContext) -> Iterator[Finding]:
-    """Versions, open files, memory."""
+    """Open files, memory."""
     yield from judge_machine(measure_machine())
 
 
 def measure_machine() -> MachineFacts:
-    """Ask the system; no package is imported for it."""
-    major, minor = platform.python_version_tuple()[:2]
+    """Ask the system."""
     try:
         free = host_memory()[0]
     except OSError:
         free = None
     raise_limit()  # as nodes do
-    return MachineFacts((int(major), int(minor)), packages(), limit(), free, tuple(missing()))
-
-
-def packages() -> tuple[Package, ...]:
-    """Returns the packages that swarm needs in any case, each with its installed version; none where swarm is not
-    installed."""
-    from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
-
-    from packaging.requirements import Requirement
-
-    try:
-        needed = [line for line in requires(DISTRIBUTION) or () if "extra ==" not in line]
-    except PackageNotFoundError:
-        return ()
-    wanted = [Requirement(line) for line in needed]
-    return tuple(Package(one.name, str(one.specifier), installed_version(one.name)) for one in wanted)
+    return MachineFacts(limit(), free, tuple(missing()))
 
 
 def installed_version(name: str) -> str:
@@ -95,17 +62,8 @@ def installed_version(name: str) -> str:
         return ""
 
 
-def satisfies(there: str, wanted: str) -> bool:
-    """Tells whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(wanted).contains(there, prereleases=True)
-
-
 def judge_machine(machine: MachineFacts) -> Iterator[Finding]:
     """Yields the figures as findings."""
-    yield _python(machine.python)
-    yield _packages(machine.packages)
     yield _open_files(machine.open_files)
     if machine.lacking:
         yield MACHINE.warning("system", why_not([*machine.lacking]), instead())
@@ -119,48 +77,10 @@ def judge_machine(machine: MachineFacts) -> Iterator[Finding]:
         yield MACHINE.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
 
 
-def _python(python: tuple[int, int]) -> Finding:
-    got, wanted = (".".join(map(str, number)) for number in (python, OLDEST_PYTHON))
-    if python < OLDEST_PYTHON:
-        return MACHINE.failure("Python", f"{got}, at least {wanted} is needed", f"install Python {wanted} or newer")
-    return MACHINE.ok("Python", got)
-
-
-def _packages(found: tuple[Package, ...]) -> Finding:
-    wrong = [p for p in found if not p.there or not satisfies(p.there, p.wanted)]
-    if not found:
-        return MACHINE.warning(
-            "packages", "swarm is not installed here, so nothing says what it needs", "pip install -e ."
-        )
-    if not wrong:
-        return MACHINE.ok("packages", f"{len(found)} needed, all within their ranges")
-    named = ", ".join(f"{p.name} {p.there or 'missing'} (needs {p.wanted or 'any'})" for p in wrong)
-    return MACHINE.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
-
-
 def _open_files(most: float) -> Finding:
     measured = "as many as one likes" if most == math.inf else f"{most:.0f} may be open"
     fix = "ulimit -n 4096 before starting nodes"
     return MACHINE.graded("open files", measured, fix, failure=most < LEAST, warning=most < MANY_FILES)
-
-
-START = Area("start")
-
-
-def check_start(context: CheckContext) -> Iterator[Finding]:
-    """Models and device of the settings, as `swarm up` looks at them; nothing where no node runs."""
-    if missing():
-        return
-    settings = context.settings
-    for name in dict.fromkeys(settings.model):
-        fix = "see there, or choose another MODEL_NAME; nodes with it end before their first round"
-        yield _problem_or(f"model {name}", model_problem(name, settings.hub_token), "can be had", fix)
-    fix = "see there, or leave SWARM_DEVICE, SWARM_PRECISION and SWARM_ATTENTION out"
-    yield _problem_or("device", device_problem(settings), settings.device or "a GPU if there is one, else the CPU", fix)
-
-
-def _problem_or(check_start: str, problem: str, fine: str, fix: str) -> Finding:
-    return START.failure(check_start, problem, fix) if problem else START.ok(check_start, fine)
 
 
 SCORING = Area("scoring")

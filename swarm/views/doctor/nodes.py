@@ -1,35 +1,31 @@
-"""The nodes: liveness, doubled ids, coordinators, rounds behind, clocks, hosts; the round clock, the checkpoints that
+"""The nodes: liveness, doubled ids, coordinators, clocks; the round clock, the checkpoints that
 they would resume from, the ends of their logs; and what they logged: peers that they refuse, versions and models.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.files import WatchedClock, id_of, read_clock, read_form
-from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
+from swarm.records.files import read_form
+from swarm.records.listing import rounds_in, saved_rounds
 from swarm.records.made_by import made_by
-from swarm.records.reader import snapshot
-from swarm.records.starts import last_starts
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
-from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs, Watch, WatchedNodes
+from swarm.views.distrust import Distrust, distrusted
+from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, Watch, WatchedNodes
 from swarm.views.doctor.machine import installed_version
 from swarm.views.text import age, counts, shorten
 from swarm.wire import keys
 from swarm.wire.messages import NodeState, StateFile
 
 NODES = Area("nodes")
-LAG_TOLERATED = 1
-"""Rounds behind the clock: the round that opens while a node still trains is no lag."""
 SKEW_TOLERATED = 5.0
 """Seconds, for the same reason as that of the file server (place.py)."""
 
@@ -43,7 +39,7 @@ def check_maker(context: CheckContext) -> Iterator[Finding]:
 
 def check_nodes(context: CheckContext) -> Iterator[Finding]:
     """Everything that watching the registrations shows."""
-    if context.run is None:
+    if context.now is None:
         return
     watched, now = context.watched, context.timing.wall() + context.server_skew
     if not watched.nodes:
@@ -51,11 +47,8 @@ def check_nodes(context: CheckContext) -> Iterator[Finding]:
         return
     yield stale(watched, now, context.settings.cadence.liveness_timeout)
     yield duplicates(watched)
-    yield coordinators(watched, read_clock(context.run).state, wanted=context.wants_coordinator)
-    window = 0 if context.wants_coordinator else context.settings.staleness_window
-    yield behind(watched, LAG_TOLERATED + window)
+    yield coordinators(watched, context.now.state, wanted=context.wants_coordinator)
     yield clocks(watched)
-    yield hosts(watched)
 
 
 def stale(watched: WatchedNodes, now: float, timeout: float) -> Finding:
@@ -109,17 +102,6 @@ def coordinators(watched: WatchedNodes, state: StateFile | None, *, wanted: bool
     return NODES.failure("coordinator", f"{figures} without one", fix)
 
 
-def behind(watched: WatchedNodes, tolerated: int) -> Finding:
-    """Live workers that are several rounds back."""
-    lags = {name: lag for name in watched.alive("worker") if (lag := watched.nodes[name].lag) is not None}
-    late = {name: lag for name, lag in lags.items() if lag > tolerated}
-    if not late:
-        return NODES.ok("pace", f"{len(lags)} workers at work, none more than {tolerated} rounds behind")
-    named = ", ".join(f"{name} {lag} rounds" for name, lag in late.items())
-    fix = "raise COORDINATOR_ROUND_INTERVAL, or give these nodes less to do (their logs say where the time goes)"
-    return NODES.warning("pace", f"behind: {named}", fix)
-
-
 def clocks(watched: WatchedNodes) -> Finding:
     """Nodes whose clock is not this host's."""
     skews = {name: watch.skew for name, watch in sorted(watched.nodes.items()) if watch.skew is not None}
@@ -133,30 +115,8 @@ def clocks(watched: WatchedNodes) -> Finding:
     return NODES.ok("clocks", f"{len(skews)} seen beating, at most {worst:.2f} s off")
 
 
-def hosts(watched: WatchedNodes) -> Finding:
-    """Says where the live nodes run: a process id tells whether a node lives only within one machine and namespace."""
-    places = {watch.peer.host for watch in watched.nodes.values() if watch.alive}
-    if not places:
-        return NODES.ok("hosts", "nobody is alive")
-    machines = {place.rpartition("/")[0] for place in places}
-    how = "by process id" if len(places) == 1 else "by heartbeat between them"
-    return NODES.ok(
-        "hosts", f"{len(machines)} machines, {len(places)} process namespaces; an id's holder is known {how}"
-    )
-
-
 STATE, SAVED = Area("state"), Area("saved")
-AHEAD_TOLERATED = 2
-"""Rounds without any reward before the open one: in a short one it may be that nobody was quick enough."""
 LARGEST_STATE, LARGEST_MANIFEST = 2**20, 16 * 2**20
-
-
-class ClockFile(NamedTuple):
-    """The round clock, and the rewards beside it."""
-
-    clock: WatchedClock
-    last_rewarded: int
-    """The newest round with a reward, -1 for none."""
 
 
 class _Stamp(msgspec.Struct):
@@ -170,65 +130,48 @@ class _Manifest(msgspec.Struct):
 
 
 def check_state(context: CheckContext) -> Iterator[Finding]:
-    """The round clock is readable, of this experiment, and in step with the rewards."""
-    if context.run:
-        alive = bool(context.watched.alive("worker"))
-        found = measure_state(context.run)
-        yield judge_state(found, context.run.experiment, wanted=context.wants_coordinator, workers_alive=alive)
-
-
-def measure_state(run: Run) -> ClockFile:
-    """Look for rewards, then read it: in this order, a round that opens meanwhile is no contradiction."""
-    last_rewarded = next((r for r in reversed(rounds_in(run.store, keys.REWARDS)) if _is_rewarded(run, r)), -1)
-    return ClockFile(read_clock(run), last_rewarded)
-
-
-def _is_rewarded(run: Run, round_: int) -> bool:
-    of_round = f"{keys.REWARDS}/round_{round_}"
-    stages = [entry.name for entry in entries(run.store, of_round) if entry.kind is Kind.PREFIX]
-    return any(count_stage(run.store, f"{of_round}/{stage}")[0] for stage in stages)
-
-
-def judge_state(found: ClockFile, experiment: str, *, wanted: bool, workers_alive: bool) -> Finding:
-    """Judges the state file: its form, its experiment, and whether it keeps step with the rewards."""
-    state, problem = found.clock
-    restore = (
-        "start the coordinator (swarm node --role coordinator): it restores the file from the rounds in the folder"
-    )
-    if problem:
-        return STATE.failure("clock", shorten(problem, 200), restore)
-    if state is None and wanted and found.last_rewarded >= 0:
-        return STATE.failure("clock", f"no state file, yet there are rewards of round {found.last_rewarded}", restore)
-    if state is None:
-        return STATE.ok("clock", "not started yet" if wanted else "none: every node is on its own clock")
-    if state.experiment_name != experiment:
+    """The round clock can be read, is of this experiment, and is there where there are rewards."""
+    if context.now is None:
+        return
+    run, state, wanted = context.now.run, context.now.state, context.wants_coordinator
+    restore = "start the coordinator (swarm node --role coordinator): it restores the file from the folder's rounds"
+    if context.now.problem:
+        yield STATE.failure("clock", shorten(context.now.problem, 200), restore)
+    elif state is None and wanted and rounds_in(run.store, keys.REWARDS):
+        yield STATE.failure("clock", "no state file, yet there are rewards", restore)
+    elif state is None:
+        yield STATE.ok("clock", "not started yet" if wanted else "none: every node is on its own clock")
+    elif state.experiment_name != run.experiment:
         fix = "the folder was copied or renamed: give it back its name, or begin a new --experiment"
-        return STATE.failure("clock", f"of experiment {shorten(state.experiment_name, 64)!r}", fix)
-    return _in_step(state, found.last_rewarded, workers_alive=workers_alive)
-
-
-def _in_step(state: StateFile, last_rewarded: int, *, workers_alive: bool) -> Finding:
-    measured = f"{state.round}/{state.max_rounds or '?'} rounds done, newest reward of round {last_rewarded}"
-    if last_rewarded > state.round:
-        fix = "workers went on without a coordinator: nothing is lost, and one that is started goes to where they are"
-        return STATE.warning("clock", f"behind the rewards: {measured}", fix)
-    if workers_alive and not state.finished and state.round - last_rewarded > 1 + AHEAD_TOLERATED:
-        fix = "raise COORDINATOR_ROUND_INTERVAL: rounds close before anybody submits (see `swarm logs --level warning`)"
-        return STATE.warning("clock", f"ahead of the rewards: {measured}", fix)
-    return STATE.ok("clock", measured)
+        yield STATE.failure("clock", f"of experiment {shorten(state.experiment_name, 64)!r}", fix)
+    else:
+        yield STATE.ok("clock", f"{state.round}/{state.max_rounds or '?'} rounds done")
 
 
 def check_saved(context: CheckContext) -> Iterator[Finding]:
     """Checkpoints and the ends of logs."""
-    if context.run:
-        yield from judge_checkpoints(measure_checkpoints(context.run))
-        yield judge_ends({node for node, log in context.logs.items() if log.torn} - context.alive)
+    if context.run is None:
+        return
+    saved = saved_rounds(context.run)
+    damages = [finding for node, rounds in saved.items() for finding in _damages(context.run, node, rounds)]
+    total = sum(map(len, saved.values()))
+    whole = SAVED.ok("checkpoints", f"{total} of {len(saved)} nodes, all files there in full length")
+    yield from damages or [whole]
+    torn = sorted({node for node, log in context.logs.items() if log.torn} - context.alive)
+    fix = "start these nodes again, which closes the line; if they stay away, remove what follows the last newline"
+    measured = f"a last line without its end: {shorten(', '.join(torn), 120)}" if torn else "all end with a whole line"
+    yield SAVED.graded("ends of logs", measured, fix, warning=bool(torn))
 
 
-def measure_checkpoints(run: Run) -> dict[str, list[str]]:
-    """Returns node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
-    saved = saved_rounds(run).items()
-    return {node: [damage(run, keys.checkpoint(r, node)) for r in reversed(rounds)] for node, rounds in saved}
+def _damages(run: Run, node: str, rounds: Sequence[int]) -> Iterator[Finding]:
+    """Yields the damage of a node's newest checkpoint, or those of older ones."""
+    newest, *older = (damage(run, keys.checkpoint(round_, node)) for round_ in reversed(rounds))
+    if newest:
+        fix = "move that folder away: the node goes on from the one before, or begins anew"
+        yield SAVED.failure("checkpoint", shorten(newest, 240), fix)
+        return
+    for problem in filter(None, older):
+        yield SAVED.warning("older checkpoint", shorten(problem, 240), "delete that folder; the node has a newer one")
 
 
 def damage(run: Run, checkpoint: str) -> str:
@@ -253,28 +196,6 @@ def damage(run: Run, checkpoint: str) -> str:
     return ""
 
 
-def judge_checkpoints(checkpoints: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Yields the damages as findings."""
-    newest = {node: problems[0] for node, problems in checkpoints.items() if problems[0]}
-    older = [p for node, problems in checkpoints.items() if node not in newest for p in problems[1:] if p]
-    for problem in newest.values():
-        fix = "move that folder away: the node goes on from the one before, or begins anew"
-        yield SAVED.failure("checkpoint", shorten(problem, 240), fix)
-    for problem in older:
-        yield SAVED.warning("older checkpoint", shorten(problem, 240), "delete that folder; the node has a newer one")
-    if not newest and not older:
-        total = sum(map(len, checkpoints.values()))
-        yield SAVED.ok("checkpoints", f"{total} of {len(checkpoints)} nodes, all files there in full length")
-
-
-def judge_ends(torn: set[str]) -> Finding:
-    """Nodes whose logs end within a line, and that are not there to go on with it."""
-    if not torn:
-        return SAVED.ok("ends of logs", "every log ends with a whole line")
-    fix = "start these nodes again, which closes the line; if they stay away, remove what follows the last newline"
-    return SAVED.warning("ends of logs", f"a last line without its end: {shorten(', '.join(sorted(torn)), 120)}", fix)
-
-
 TRUST, VERSIONS, HINTS = Area("trust"), Area("versions"), Area("hints")
 OURS = "swarm"
 FIXES = {
@@ -292,33 +213,19 @@ OTHERWISE = "look at its `swarm logs --node`, and stop it if nobody knows it: it
 
 MOST_REFUSED = 20
 """Peers that are named; who writes rows may name any number."""
-MOST_HELD = 10_000
-
-
-class PeerRefusals(NamedTuple):
-    """Holds what the recent rows say of one peer."""
-
-    reasons: Counter[str]
-    """Files and groups refused."""
-    by: set[str]
-    """Nodes that refused it."""
-    quarantined_by: set[str]
-    """Nodes whose last row has it in quarantine."""
 
 
 def check_trust(context: CheckContext) -> Iterator[Finding]:
     """Refused and quarantined peers."""
     if context.run:
-        yield from judge_trust(measure_trust(context.logs))
-        if any(start.settings.get("signing", "off") != "off" for start in last_starts(context.run)):
-            yield judge_signatures(id_of(context.run))
+        yield from judge_trust(distrusted({node: log.recent for node, log in context.logs.items()}))
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
     """Yields the hints that say why nodes learn nothing although there is no error."""
-    if not context.run:
+    if context.now is None:
         return
-    hints = snapshot(context.run).hints()
+    hints = context.now.hints()
     if not hints:
         yield HINTS.ok("hints", "none")
     for hint in hints:
@@ -326,44 +233,16 @@ def check_hints(context: CheckContext) -> Iterator[Finding]:
         yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")
 
 
-def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, PeerRefusals]:
-    """Add up the last rows of every node: peer -> what became of it."""
-    found: dict[str, PeerRefusals] = defaultdict(lambda: PeerRefusals(Counter(), set(), set()))
-    for node, log in logs.items():
-        for row in log.recent:
-            for peer, reasons in row.refused_by_peer.items():
-                if peer not in found and len(found) >= MOST_HELD:
-                    continue
-                found[peer].reasons.update(reasons)
-                found[peer].by.add(node)
-        for peer in log.recent[-1].quarantined if log.recent else ():
-            found[peer].quarantined_by.add(node)
-    return dict(found)
-
-
-def judge_trust(found: Mapping[str, PeerRefusals]) -> Iterator[Finding]:
+def judge_trust(found: Sequence[Distrust]) -> Iterator[Finding]:
     """One finding per peer that is refused."""
     if not found:
         yield TRUST.ok("refused peers", f"none in the last {RECENT} rounds of any node")
-    ordered = sorted(found.items(), key=lambda one: (-len(one[1].quarantined_by), -one[1].reasons.total(), one[0]))
-    if (more := len(ordered) - MOST_REFUSED) > 0:
+    if (more := len(found) - MOST_REFUSED) > 0:
         yield TRUST.warning("refused peers", f"{more} more, none refused more than those named", OTHERWISE)
-    for peer, refusals in ordered[:MOST_REFUSED]:
-        held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
-        measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
-        yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))
-
-
-def judge_signatures(id_: str | None) -> Finding:
-    """Tells whether signatures hold for this run alone.
-
-    Args:
-        id_: the experiment's; empty where it has none, None where nobody can tell.
-    """
-    if id_:
-        return TRUST.ok("signatures", "they name the experiment by its id: they hold for this run and its copies alone")
-    fix = "restore it from a copy: until then nodes that start believe nobody, or end"
-    return TRUST.warning("signatures", "experiment.json is gone, or gives no id", fix)
+    for peer in found[:MOST_REFUSED]:
+        held = f"; quarantined by {len(peer.quarantined_by)} nodes" if peer.quarantined_by else ""
+        measured = f"{shorten(peer.peer, 64)}: {counts(peer.refused)}, by {len(peer.refused_by)} nodes{held}"
+        yield TRUST.warning("refused peer", measured, fix_for(peer.refused))
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:
@@ -373,15 +252,13 @@ def fix_for(reasons: Mapping[str, int]) -> str:
 
 
 def check_versions(context: CheckContext) -> Iterator[Finding]:
-    """Versions by the nodes' own last starts, and the models that they run."""
+    """Versions by the nodes' own last starts."""
     if not context.run:
         return
     said = {node: log.versions for node, log in context.logs.items() if log.versions}
     for package in Families(context.settings.task_families).packages:
         yield judge_package(package, said, installed_version(package))
     yield judge_ours(said)
-    models = {node: watch.peer.model for node, watch in context.watched.nodes.items() if watch.peer.model}
-    yield VERSIONS.ok("models", _by_value(models) or "none loaded yet")  # they may differ
 
 
 def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str) -> Finding:

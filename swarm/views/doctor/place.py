@@ -1,6 +1,6 @@
-"""A shared folder: writing and its speed, renames, names, its clock; free space against what the run will still write,
-and what lies around; whether the file events of other hosts arrive, by which nodes look sooner than they would; how
-late others see what a node published.
+"""A shared folder: writing and its speed, renames, its clock; free space against what the run will still write, and
+what lies around; whether file events of other hosts arrive, by which nodes look sooner than they would; how late others
+see what a node published.
 
 A place such as Google Drive shows new files minutes late. One machine alone cannot measure that: its own files are
 there at once. So before anybody has trained on a peer's groups, the doctor goes by what such mounts are called.
@@ -12,7 +12,6 @@ import math
 import re
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from statistics import median
@@ -23,13 +22,18 @@ from swarm.errors import ModelError
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.shape import model_shape
 from swarm.records.files import read_clock
-from swarm.records.listing import nodes_in
-from swarm.store.health import MOST_ENTRIES, FileSystem, Renaming, Room, Survey, Writing
+from swarm.store.health import (
+    MOST_ENTRIES,
+    FileSystem,
+    Renaming,
+    Room,
+    Survey,
+    Writing,
+)
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import age, shorten, size
-from swarm.wire import keys
 
-FOLDER, RENAME, NAMES, CLOCKS = Area("folder"), Area("rename"), Area("names"), Area("clocks")
+FOLDER, RENAME, CLOCKS = Area("folder"), Area("rename"), Area("clocks")
 SLOW = 0.5
 """Seconds for a durable write, from which publishing shows in a round of a few seconds."""
 SHARE_OF_ROUND = 0.25
@@ -81,18 +85,6 @@ def judge_renaming(seen: Renaming) -> Finding:
     )
     figures = f"{seen.renames - seen.late} of {seen.renames} renames over an existing file seen at once"
     return RENAME.graded("seen at once", figures, fix, warning=seen.late > 0)
-
-
-def check_names(context: CheckContext) -> Iterator[Finding]:
-    """Node ids that differ in more than case."""
-    alike = defaultdict(list)
-    for node in sorted(nodes_in(context.run.store, keys.PEERS)) if context.run else ():
-        alike[node.casefold()].append(node)
-    if pairs := ", ".join(" and ".join(group) for group in alike.values() if len(group) > 1):
-        fix = "give one of them another NODE_ID: anybody who copies this folder to macOS or Windows loses one of them"
-        yield NAMES.warning("case", f"{pairs} differ only in case", fix)
-    else:
-        yield NAMES.ok("case", "no node ids differ only in case")
 
 
 def check_clock(context: CheckContext) -> Iterator[Finding]:

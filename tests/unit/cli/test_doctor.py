@@ -65,11 +65,11 @@ def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(
     layout = make_experiment(tmp_path)
     (layout.checkpoint(3, "alice")).rmdir()
     make_peer(layout, "carol")
-    layout.rewards.rename(layout.root / "elsewhere")
-    layout.rewards.write_text("no folder")
+    layout.checkpoints.rename(layout.root / "elsewhere")
+    layout.checkpoints.write_text("no folder")
     assert doctor(tmp_path, "--json") == 1
     report = json.loads(capsys.readouterr().out)
-    assert list(failures(report)) == ["folder: writable", "state: could be looked at"]
+    assert list(failures(report)) == ["saved: could be looked at"]
     assert any(finding["area"] == "machine" for finding in report["findings"])
 
 

@@ -57,7 +57,7 @@ LINES: dict[str, list[str]] = {
     ],
     "summary": ["summary", "summary --json", "summary --experiment epx"],
     "validate": [
-        *("validate", "validate --json", "validate --node bbo", "validate --node bob --nodes 2", "validate --rounds 4"),
+        *("validate", "validate --json", "validate --rounds 4"),
         *("validate --experiment epx", "validate --experiment torn", "validate --partial --experiment torn --json"),
     ],
     "export": ["export --table rewards --format jsonl -o -", "export exp --study small", "export nothing"],

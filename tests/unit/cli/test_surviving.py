@@ -46,7 +46,7 @@ def test_progress_fails_without_ending_what_it_shows(
 
 @pytest.mark.parametrize(
     ("broken", "finished"),
-    [*((view, True) for view in ("read_to_sum_up", "summarise", "render", "_plot", "snapshot")), ("render", False)],
+    [*((view, True) for view in ("read_to_sum_up", "summary_of", "render", "_plot", "snapshot")), ("render", False)],
 )
 def test_the_end_is_told_honestly_whatever_view_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str, finished: bool

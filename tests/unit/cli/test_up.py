@@ -16,7 +16,7 @@ from swarm.cli.progress import end_of
 from swarm.cli.run_flags import RunFlags
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
-from swarm.records.sums import read_to_sum_up
+from swarm.records.history import read_to_sum_up
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.cli.memory import have_free

@@ -194,7 +194,6 @@ summary --experiment epx          did you mean 'exp'
 summary --jsn                     Did you mean --json?
 summary --plot x.foo              .png or .svg
 validate --rounds x               --rounds|x
-validate --node bbo               bob
 validate --experiment epx         did you mean 'exp'
 doctor --seconds soon             --seconds|soon
 doctor --seconds 0                --seconds

@@ -39,12 +39,6 @@ def test_the_interval_counts_questions_not_completions() -> None:
     assert found(*nodes).reward == Share(0.0, 0.0, pytest.approx(0.1936, abs=1e-4))
 
 
-def test_a_signal_is_what_differs_and_its_interval_contains_it() -> None:
-    signal = one(zero_advantage_local=0.75).signal
-    assert signal.mean == 0.25
-    assert signal.low < 0.25 < signal.high
-
-
 def test_nodes_without_groups_of_their_own_say_nothing() -> None:
     assert first_round([row(0, local_groups=0)], 39, 8) is None
     assert found(row(0), row(0, local_groups=0, seconds_round=99.0)) == one()
@@ -55,11 +49,6 @@ def test_the_line_says_how_long_the_others_take_and_what_was_earned() -> None:
         "at this pace the other 39 rounds take about 39m; reward per completion 0.250 (0.046 to 0.699), 50% tagged, "
         "90% finished, 2 of 4 groups with a signal"
     )
-
-
-def test_who_can_learn_is_given_no_advice() -> None:
-    assert advice(one(), REAL) == ""
-    assert advice(one(my_reward=0.0), REAL) == "", "a signal without a mean that shows it"
 
 
 @pytest.mark.parametrize(

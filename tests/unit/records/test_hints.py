@@ -106,31 +106,6 @@ def test_a_large_disk_has_room_whatever_share_is_taken_and_unknown_figures_say_n
     assert codes(KEPT, memory_total=0, memory_free=0) == codes(KEPT, memory_total=1, memory_free=9) == []
 
 
-def test_how_full_memory_and_disk_are_is_said_with_what_the_node_holds() -> None:
-    rows = [recent(row(n, memory_free=10**9, disk_used=0.8)) for n in range(FEW)]
-    memory, disk = hints_of("anna", rows, HEALTHY)
-    assert memory.evidence == (
-        "the memory of its device has been 94% full or more for 10 rounds: its process holds 0.4 of 16.0 GB"
-    )
-    assert disk.evidence == "the disk of the shared place is 80% full, 90.00 GB are free"
-
-
-def test_short_rounds_say_how_long_they_would_have_to_be() -> None:
-    (hint,) = hints_of("anna", [recent(row(n, late=True)) for n in range(FEW)], HEALTHY._replace(round_interval=0.5))
-    assert hint.evidence == ("late in 10 of its last 10 rounds: a round lasts at most 0.5 s, its work takes 2.1 s")
-    assert hint.remedy.startswith("set COORDINATOR_ROUND_INTERVAL to 4 or more")
-
-
-def test_who_hears_nothing_of_a_slow_peer_is_told_which_and_how_slow() -> None:
-    nothing = {"pool_groups": 0, "peers_heard": 0, "external_groups": 0}
-    facts = HEALTHY._replace(slow={"ben": 278.4, "carl": 90.0, "dan": 70.0})
-    (hint,) = hints_of("anna", [recent(row(n, **nothing)) for n in range(FEW)], facts._replace(slow={"ben": 278.4}))
-    assert hint.evidence == "received nothing from ben in 10 rounds: ben needs 278 s, a round lasts 60 s"
-    assert hint.remedy == "set COORDINATOR_ROUND_INTERVAL to 557 or more, or give ben less work"
-    (hint,) = hints_of("anna", [recent(row(n, **nothing)) for n in range(FEW)], facts)
-    assert "from ben and carl in" in hint.evidence
-
-
 def test_a_node_that_the_clock_leaves_behind_is_told_after_its_first_round() -> None:
     slow = {"seconds_round": 300.0, "seconds_generate": 250.0, "seconds_train": 28.0, "late": True}
     (hint,) = hints_of("ben", [recent(row(0, **slow))], HEALTHY._replace(opened=12))
@@ -149,17 +124,6 @@ def test_a_late_node_that_trains_nothing_is_told_that_rounds_end_without_it() ->
 def test_who_is_alone_misses_nobody() -> None:
     assert codes(FEW, total_agents=1, pool_groups=0, external_groups=0) == []
     assert codes(FEW, HintFacts(external_groups=0), external_wanted=0, external_groups=0, pool_groups=0) == []
-
-
-def test_refused_groups_are_said_with_the_commonest_reason() -> None:
-    changes = {"pool_groups": 0, "external_groups": 0, "refused_files": {"question_mismatch": 8, "stale": 1}}
-    (hint,) = hints_of("anna", [recent(row(n, **changes)) for n in range(FEW)], HEALTHY)
-    assert "90 refused, most of them question_mismatch" in hint.evidence
-
-
-def test_one_that_has_taken_a_group_speaks_for_the_node() -> None:
-    facts = HEALTHY._replace(refused={"stale": 99}, accepted=1)
-    assert codes(1, facts) == []
 
 
 def test_too_hard_and_too_easy_have_different_remedies() -> None:

@@ -114,9 +114,11 @@ def test_what_is_no_row_or_out_of_range_is_left_out_and_counted() -> None:
 def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histories, "MOST_ROWS", 3)
     many = {f"name{i}": 1 for i in range(400)}
-    history = history_of(line(0, task_rewards=many, external_by_peer=many), *map(line, range(1, 9)))
+    named = line(0, task_rewards=many, external_by_peer=many, external_by_model=many)
+    history = history_of(named, *map(line, range(1, 9)))
     assert len(history.tasks) == histories.MOST_TASKS
     assert len(history.trained_on) == histories.MOST_TRAINED_ON
+    assert len(history.external_by_model) == histories.MOST_MODELS
     assert len(history) == 3
     assert (history.odd.cut, history.not_held) == (1, 6)
     history.observe([line(1, my_reward=1.0)])
@@ -124,8 +126,10 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_nodes_together_hold_no_more_rows_than_there_is_room_for() -> None:
-    room = HistoryRoom(3)
-    assert [len(history_of(*map(line, range(2)), room=room)) for _ in range(2)] == [2, 1]
+    room = HistoryRoom(3, task_figures=2)
+    found = [history_of(*(line(n, task_rewards={"knots": 0.5}) for n in range(2)), room=room) for _ in range(2)]
+    assert [len(of_node) for of_node in found] == [2, 1]
+    assert [of_node.odd.cut for of_node in found] == [0, 1]
 
 
 def test_it_is_known_in_which_rounds_a_group_was_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,18 +111,6 @@ def test_single_groups_go_into_the_archive_with_the_file_that_names_them_and_are
     assert RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6) == before == ROLLOUTS_EARLY_OF_ROUND_0
 
 
-def test_a_node_of_an_earlier_version_whose_file_is_called_like_a_group_is_found_in_place_and_in_the_archive(
-    run: Run,
-) -> None:
-    run.store.put(keys.peer("qwen2.5"), b"{}")
-    publish(run.store, {(RoundKey(round_), "qwen2.5"): b"{}" for round_ in range(ROUNDS)})
-    run.store.put(keys.group_file(RoundKey(5), "qwen2", 7), b"{}")
-    every = {RoundKey(round_): {"qwen2.5"} for round_ in range(ROUNDS)}
-    assert (RolloutFiles(run).counted.nodes, RolloutFiles(run).counted.strays) == (every, [])
-    janitor(run).clean(KEPT_FROM, NODES)
-    assert RolloutFiles(run).counted.nodes == every
-
-
 def test_what_else_lies_among_the_groups_goes_as_well(run: Run) -> None:
     publish(run.store, files_of())
     run.store.put("rollouts/round_0/parts_0/junk", b"x")

@@ -12,21 +12,12 @@ import msgspec
 import pytest
 
 from swarm.records import rows as keeping
-from swarm.records import sums as summing
 from swarm.records.reader import snapshot
 from swarm.records.rollouts import RolloutFiles
-from swarm.records.rows import (
-    Keeper,
-    read_columns,
-    read_metrics,
-    read_metrics_and_odd,
-    taking,
-)
-from swarm.records.sums import NodeSums
+from swarm.records.rows import Keeper, read_metrics, read_metrics_and_odd, read_rows
 from swarm.records.table import Odd
 from swarm.types import RoundKey
 from swarm.views import validate as validating
-from swarm.views.run_records import CHECKED
 from swarm.views.summary import render, summarise_run
 from swarm.views.validate import MOST_PROBLEMS, validate
 from swarm.wire.messages import MetricsRow
@@ -56,18 +47,16 @@ NAMING: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("form", "naming"), [*((MetricsRow, naming) for naming in ("nested", "lists", "models")), (CHECKED, "peers")]
-)
+@pytest.mark.parametrize("naming", ["nested", "lists", "models"])
 def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[MetricsRow], naming: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, naming: str
 ) -> None:
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", ROWS, NAMING[naming])
     monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB // 4)
-    read_columns(run_of(layout), "mallory", form)  # what is imported and cached by it
+    read_rows(run_of(layout), "mallory")  # what is imported and cached by it
     tracemalloc.start()
-    found = read_columns(run_of(layout), "mallory", form)
+    found = read_rows(run_of(layout), "mallory")
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found.rows) == ROWS
@@ -92,12 +81,10 @@ def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> Non
         refused_by_peer={peer: {"late": 1} for peer in peers[:8]},
     )
     line = msgspec.json.encode(row)
-    for form in (MetricsRow, CHECKED):
-        keeper = Keeper(odd := Odd())
-        take = taking(form)
-        held = [keeper.keep(take(msgspec.json.decode(line, type=MetricsRow))) for _ in range(2000)]
-        assert not odd
-        assert held == [take(row)] * 2000
+    keeper = Keeper(odd := Odd())
+    held = [keeper.keep(msgspec.json.decode(line, type=MetricsRow)) for _ in range(2000)]
+    assert not odd
+    assert held == [row] * 2000
 
 
 def test_the_first_and_the_last_rows_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,44 +116,7 @@ def test_every_view_says_whose_names_were_let_go(tmp_path: Path, monkeypatch: py
     assert f"mallory: 0 rows left out, 0 clamped, {cut} with more names than are held" in render(
         summarise_run(run_of(layout))
     )
-    assert any("rows of mallory had more names" in note for note in validate(run_of(layout), partial=True).notes)
     assert snapshot(run_of(layout)).progress["mallory"].odd.cut == 30  # of the first 300 peers it is held what was said
-
-
-@pytest.mark.parametrize("naming", NAMING)
-def test_what_a_summary_holds_of_a_strangers_names_is_bounded_and_its_figures_stay(
-    monkeypatch: pytest.MonkeyPatch, naming: str
-) -> None:
-    monkeypatch.setattr(summing, "MOST_OF_NAMES", MIB // 4)
-    layout = Layout(Path("/nowhere"), "exp")
-    rows = [make_row(layout, "mallory", number, **NAMING[naming](number)) for number in range(ROWS)]
-    lines = [msgspec.json.encode(row) for row in rows]
-    NodeSums().observe(lines[:1])  # what is imported and cached by it
-    tracemalloc.start()
-    sums = NodeSums()
-    sums.observe(lines)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 5 * MIB  # twenty rows, a quarter of a MiB of names beside them, 300 peers
-    assert [figures[0] for figures in sums.figures.values()] == [row.my_reward for row in rows]
-    assert bool(sums.odd.cut) == (naming in ("peers", "tasks", "models"))
-
-
-def test_rows_beyond_those_that_are_held_are_in_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summing, "MOST_ROWS", 5)
-    layout, sums = Layout(Path("/nowhere"), "exp"), NodeSums()
-    for numbers in (range(4), (3, 4, 5, 6), (0,)):
-        sums.observe([msgspec.json.encode(make_row(layout, "mallory", n, my_reward=n / 10)) for n in numbers])
-    assert sorted(sums.figures) == [(n, 0) for n in range(5)]
-
-
-def test_a_summary_names_a_thousand_tasks_at_most_those_of_most_rows(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=3)
-    honest = {*summarise_run(run_of(layout)).tasks}
-    write_rows(layout, "mallory", 4, lambda row: {"task_rewards": names(row)})
-    tasks = {*summarise_run(run_of(layout)).tasks}
-    assert len(tasks) == 1000
-    assert honest <= tasks
 
 
 def test_problems_of_a_check_are_counted_beyond_a_bound(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.records.listing import LISTINGS_APART, MOST_AT_ANY_TIME, NodeFiles
+from swarm.records.listing import LISTINGS_APART, NodeFiles
 from swarm.store.base import PAGE, Page, Store
 from tests.doubles.memory import MemoryPlace, MemoryStore
 
@@ -39,14 +39,6 @@ def files(store: SlowListing) -> NodeFiles:
     return NodeFiles(store, lambda: store.now)  # type: ignore[arg-type]
 
 
-def test_a_small_prefix_is_listed_at_every_look() -> None:
-    store = slow(MOST_AT_ANY_TIME)
-    found = files(store)
-    for looks in range(1, 4):
-        assert len(found.find(PREFIX, [])) == MOST_AT_ANY_TIME
-        assert store.listings == looks
-
-
 def test_a_thousand_names_are_gone_through_twice_a_second() -> None:
     store = slow(PAGE)
     found = files(store)
@@ -77,14 +69,6 @@ def test_a_flooded_prefix_is_listed_a_small_part_of_the_time_and_known_nodes_are
     store.now += TOOK * once * LISTINGS_APART
     assert "zack" in found.find(PREFIX, [])
     assert store.listings == 2 * once
-
-
-def test_a_flood_in_one_prefix_delays_no_other() -> None:
-    store = slow(PAGE + 1)
-    store.inner.put("rewards/bob.json", b"1")
-    found = files(store)
-    found.find(PREFIX, [])
-    assert [*found.find("rewards", [])] == ["bob"]
 
 
 def test_a_prefix_that_is_no_longer_flooded_is_listed_at_every_look_again() -> None:

@@ -178,11 +178,3 @@ def test_a_registration_that_is_written_again_is_a_sign_of_life_of_whoever_was_s
     see(liveness, 15.0, "alice", beat=1)
     liveness.stir(["alice"], 16.0)
     assert live(liveness, 20.0) == set(), "an old file lay there when it was read"
-
-
-def test_who_said_goodbye_is_not_brought_back_by_something_that_is_written_at_its_name() -> None:
-    liveness = Liveness(10.0)
-    for beat, status in ((1, ACTIVE), (2, STOPPED)):
-        see(liveness, float(beat), "alice", beat=beat, status=status)
-    liveness.stir(["alice"], 3.0)
-    assert live(liveness, 4.0) == set()

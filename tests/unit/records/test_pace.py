@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.records.hints import RECENT, Recent, recent
-from swarm.records.pace import MOST_SPANS, Span, nodes_over_time, seconds_per_round, spread, tokens_per_second
+from swarm.records.pace import seconds_per_round, spread, tokens_per_second
 
 
 def row(number: int, timestamp: float, **fields: int) -> Recent:
@@ -32,23 +32,11 @@ def test_the_tokens_of_the_first_row_were_sampled_before_its_time() -> None:
     assert tokens_per_second([row(n, 10 * n, tokens_generated=100) for n in range(3)]) == 10.0
 
 
-def test_rounds_of_equal_numbers_of_nodes_are_one_span() -> None:
-    spans = nodes_over_time([{0, 1, 2, 3}, {0, 1, 3}, {9}], rounds=5)
-    assert spans == [Span(0, 1, 2), Span(2, 2, 1), Span(3, 3, 2), Span(4, 4, 0)]
-
-
 def test_the_spread_is_five_numbers() -> None:
     of = spread([0.0, 0.1, 0.2, 0.3, 0.4])
     assert of is not None
     assert (of.count, of.least, of.most) == (5, 0.0, 0.4)
     assert (of.lower_quartile, of.median, of.upper_quartile) == pytest.approx((0.1, 0.2, 0.3))
-
-
-@given(st.lists(st.sets(st.integers(0, 2**53), max_size=20), max_size=5), st.integers(0, 2**53))
-def test_whatever_rounds_strangers_write_it_is_bounded(rounds_of_nodes: list[set[int]], rounds: int) -> None:
-    spans = nodes_over_time(rounds_of_nodes, rounds)
-    assert len(spans) <= MOST_SPANS
-    assert all(span.last < rounds for span in spans)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**53), st.floats(0, 1e11), st.integers(0, 10**12)), max_size=30))

@@ -13,9 +13,9 @@ import pytest
 
 from swarm.records import growing, rows
 from swarm.records.files import LARGEST_REGISTRATION, MOST_REGISTRATIONS, read_clock, read_peers
-from swarm.records.growing import GrowingLines, lines_of
-from swarm.records.listing import count_files, nodes_with_logs, saved_rounds
-from swarm.records.liveness import STOPPED, is_alive, process_runs
+from swarm.records.growing import GrowingLines
+from swarm.records.listing import count_files
+from swarm.records.liveness import STOPPED, is_alive
 from swarm.records.reader import RunReader, snapshot
 from swarm.records.rows import read_metrics, read_own_rows, read_rows
 from swarm.records.stream import EventStream
@@ -166,14 +166,6 @@ def test_counting_tells_nodes_from_strays(tmp_path: Path) -> None:
     }
 
 
-def test_checkpoints_are_those_of_nodes_and_rounds(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=3)
-    layout.checkpoint(1, "alice").mkdir(parents=True)
-    (layout.checkpoints / "latest").mkdir()
-    layout.checkpoint(3, "bob").write_text("no folder")
-    assert saved_rounds(run_of(layout)) == {"alice": [1, 3]}
-
-
 def test_a_registration_that_is_far_too_long_or_speaks_for_another_is_none(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     make_peer(layout, "mallory", incarnation="x" * LARGEST_REGISTRATION)
@@ -190,14 +182,6 @@ def test_a_flood_of_registrations_hides_nobody_who_is_known_to_be_alive(tmp_path
     found = {peer.peer_id for peer in read_peers(run_of(layout), first={"zoe"})}
     assert "zoe" in found
     assert len(found) == MOST_REGISTRATIONS
-
-
-def test_of_a_run_that_is_not_there_there_is_nothing_to_tell(tmp_path: Path) -> None:
-    now = snapshot(run_of(Layout(tmp_path, "none")))
-    assert (now.nodes, now.finished, now.rounds_done, now.rounds_expected, now.problem) == ([], None, 0, None, "")
-    assert read_clock(run_of(Layout(tmp_path, "none"))).state is None
-    assert nodes_with_logs(run_of(Layout(tmp_path, "none"))) == []
-    assert list(lines_of(run_of(Layout(tmp_path, "none")).store, keys.JUDGED)) == []
 
 
 @pytest.mark.parametrize(
@@ -260,9 +244,3 @@ def test_a_node_of_this_machine_lives_by_its_process_and_others_by_their_heartbe
     make: Callable[..., PeerFile] = PeerFile
     peer = make(peer_id="a", registered_at=1.0, node_role="worker", **fields)
     assert is_alive(peer, START, 15.0, Here()) is alive
-
-
-@pytest.mark.parametrize(("host", "pid", "runs"), [("here", 1, True), ("here", 2, False), ("there", 1, None)])
-def test_whether_a_process_runs_is_known_of_this_machine_alone(host: str, pid: int, runs: bool | None) -> None:
-    peer = PeerFile(peer_id="a", registered_at=1.0, node_role="worker", host=host, pid=pid, last_seen=START)
-    assert process_runs(peer, Here()) is runs

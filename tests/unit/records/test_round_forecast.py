@@ -5,11 +5,6 @@ from __future__ import annotations
 from swarm.records.round_forecast import RoundForecast, slowest
 
 
-def test_a_round_that_the_clock_allows_is_said_with_both_numbers() -> None:
-    line = RoundForecast(answering=30.2, learning=15.1, interval=60.0).line
-    assert line == "a round takes about 45 s on this machine (30 s to answer, 15 s to learn); the clock allows 60 s"
-
-
 def test_a_round_that_is_too_long_is_said_with_what_to_type() -> None:
     found = RoundForecast(answering=200.0, learning=78.0, interval=60.0)
     assert not found.fits

@@ -45,7 +45,6 @@ def figures(progress: NodeProgress) -> dict[str, Any]:
     """All that others ask of it."""
     return {
         "rounds": progress.rounds_between(),
-        "measured": progress.measured_rounds(0, 10**6),
         "done": (progress.rounds_done, progress.own_rounds_done, progress.rounds_with_rows),
         "reward": progress.cumulative_reward,
         "sums": progress.sums,
@@ -127,7 +126,7 @@ def test_a_look_at_a_long_log_reads_its_end_alone() -> None:
     progress, read = counted(lines)
     assert sum(map(len, lines)) > 4 * ENDS[0]
     assert read <= ENDS[0]
-    assert progress.tokens_generated == 7 * len(lines)
+    assert progress.sums["tokens_generated"] == 7 * len(lines)
 
 
 @pytest.mark.parametrize(
@@ -151,18 +150,18 @@ def test_totals_that_cannot_be_are_not_believed(changes: dict[str, Any]) -> None
             lines[place] = msgspec.json.encode(said | {"totals": said["totals"] | changes})
     progress, read = counted(lines)
     assert read >= sum(map(len, lines))
-    assert progress.tokens_generated == 7 * len(lines)
+    assert progress.sums["tokens_generated"] == 7 * len(lines)
 
 
 def test_a_log_without_totals_and_one_of_an_earlier_version_are_read_whole() -> None:
     rows = [row(number, tokens_generated=7, my_reward=0.5) for number in range(3 * KEPT)]
     earlier = [msgspec.json.encode(one) for one in rows]
-    assert counted(earlier)[0].tokens_generated == 7 * len(rows)
+    assert counted(earlier)[0].sums["tokens_generated"] == 7 * len(rows)
     totals = RunningTotals()
     totals.take(rows)
     later = lines_of([row(3 * KEPT + number, tokens_generated=7) for number in range(TOTALS_EVERY)], totals)
     progress = counted([*earlier, *later])[0]
-    assert progress.tokens_generated == 7 * (len(rows) + TOTALS_EVERY)
+    assert progress.sums["tokens_generated"] == 7 * (len(rows) + TOTALS_EVERY)
     assert progress.rounds_with_rows == len(rows) + TOTALS_EVERY
 
 

@@ -9,12 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.records.reader import snapshot
 from swarm.types import RoundKey
-from swarm.views.run_records import MOST_STARTS, Expected, started
+from swarm.views.run_records import Expected
 from swarm.views.validate import ValidationReport, validate
 from swarm.wire import keys
-from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
@@ -25,11 +23,10 @@ from tests.unit.views.factories import (
     make_peer,
     make_row,
     run_of,
-    write,
 )
 
 WORKERS = ("alice", "bob", "carol", "dora")
-COUNT, EXTERNAL, NAMED = "rounds and workers expected", "external groups expected", "nodes that are named"
+COUNT = "rounds and workers expected"
 
 
 def check(layout: Layout, *, partial: bool = False, **expected: Any) -> ValidationReport:
@@ -47,11 +44,6 @@ def remove_all_traces(layout: Layout, node: str) -> None:
 
 def says_expected(layout: Layout, workers: object, node: str = "clock") -> None:
     append_events(layout, node, make_event("coordinator.ready", START, expected_workers=workers))
-
-
-def identify(layout: Layout, **identity: Any) -> None:
-    made = ExperimentFile(experiment_name="exp", created_at=START, created_by="clock", identity=identity)
-    write(layout.experiment_file, made)
 
 
 def with_rows(layout: Layout, node: str, rounds: int = 3, **fields: Any) -> None:
@@ -103,20 +95,6 @@ def test_the_number_of_workers_that_is_asked_for_is_the_number(tmp_path: Path, n
     assert check(layout, nodes=nodes).ok is ok
 
 
-def test_who_others_learned_from_left_something(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, workers=WORKERS)
-    with_rows(layout, "alice", accepted_by_peer={"dora": 4}, external_by_peer={"dora": 2})
-    assert check(layout).ok
-    remove_all_traces(layout, "dora")
-    assert "names dora" in failed(check(layout))[NAMED][0]
-
-
-def test_who_kept_the_clock_left_something(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    remove_all_traces(layout, "clock")
-    assert NAMED in failed(check(layout))
-
-
 # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(("rounds", "ok"), [(2, False), (3, True), (4, False)])
 def test_the_rounds_that_are_asked_for_are_the_rounds(tmp_path: Path, rounds: int, ok: bool) -> None:
@@ -134,61 +112,22 @@ def test_a_worker_that_ended_before_the_rounds_asked_for_is_named(tmp_path: Path
     assert "got the last one of round 1" in problem
 
 
-# ── external groups ─────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_worker_that_asked_for_other_external_groups_than_the_experiment_is_named(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    identify(layout, external_groups=4)
-    with_rows(layout, "alice", external_wanted=4, external_groups=2)
-    with_rows(layout, "bob", external_wanted=0)
-    (problem,) = failed(check(layout))[EXTERNAL]
-    assert problem.startswith(str(layout.metrics_file("bob")))
-    assert "expected 4" in problem
-    assert "in 3 rounds in all" in problem
-
-
-def test_an_adaptive_run_has_no_constant_number_of_external_groups(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    identify(layout, external_groups=4, adaptive=True)
-    with_rows(layout, "alice", external_wanted=2)
-    assert check(layout).ok
-
-
-def test_external_groups_that_were_asked_for_were_trained_on(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    with_rows(layout, "alice", external_wanted=4, external_groups=1)
-    with_rows(layout, "bob", external_wanted=4)
-    (problem,) = failed(check(layout, external=4))[EXTERNAL]
-    assert problem.startswith(str(layout.metrics_file("bob")))
-    assert "got none in 3 rounds" in problem
-
-
-@pytest.mark.parametrize("identity", [{"external_groups": "4"}, {"external_groups": -1}, {"external_groups": True}, {}])
-def test_an_identity_of_nonsense_expects_nothing(tmp_path: Path, identity: dict[str, Any]) -> None:
-    layout = make_experiment(tmp_path)
-    identify(layout, **identity)
-    assert check(layout).ok
-
-
 # ── starts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 STARTED = "nodes that were started"
 
 
-def starts(layout: Layout, node: str, *each: dict[str, Any], **more: Any) -> None:
-    for fields in each:
-        start: dict[str, Any] = (
-            {"rounds_done": 0, "external_groups": 0, "adaptive": False, "role": "worker"} | more | fields
-        )
-        settings = {name: start.pop(name) for name in ("external_groups", "adaptive")}
-        line = start | {"timestamp": START, "node_id": node, "experiment": "exp", "incarnation": "i"}
-        append(layout.root / keys.starts(node), msgspec.json.encode(line | {"settings": settings}))
+def starts(layout: Layout, node: str, rounds_done: int = 0, role: str = "worker") -> None:
+    start = {"timestamp": START, "node_id": node, "experiment": "exp", "incarnation": "i", "settings": {}}
+    line = start | {"rounds_done": rounds_done, "role": role}
+    append(layout.root / keys.starts(node), msgspec.json.encode(line))
 
 
 def test_a_worker_whose_start_alone_is_left_is_missed(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=WORKERS)
-    starts(layout, "dora", {})
+    starts(layout, "dora")
     assert check(layout).ok
     remove_all_traces(layout, "dora")
-    starts(layout, "dora", {})
+    starts(layout, "dora")
     (problem,) = failed(check(layout))[STARTED]
     assert problem.startswith(str(layout.metrics_file("dora")))
     assert check(layout, partial=True).ok, "it was killed at its start, and comes back"
@@ -208,7 +147,7 @@ def test_no_run_is_whole_in_which_somebody_was_started_and_did_nothing(
 ) -> None:
     layout = make_experiment(tmp_path)
     append_events(layout, "dora", make_event("node.starting", START), *end)
-    starts(layout, "dora", {"role": role})
+    starts(layout, "dora", role=role)
     (problem,) = failed(check(layout))[STARTED]
     assert said in problem
     assert STARTED not in failed(check(layout, partial=True))
@@ -217,8 +156,8 @@ def test_no_run_is_whole_in_which_somebody_was_started_and_did_nothing(
 def test_who_only_registered_or_came_to_look_did_not_have_to_do_anything(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     make_peer(layout, "dora")
-    starts(layout, "ella", {"role": "person"})
-    starts(layout, "clock", {"role": "coordinator"})
+    starts(layout, "ella", role="person")
+    starts(layout, "clock", role="coordinator")
     assert STARTED not in failed(check(layout))
 
 
@@ -234,40 +173,9 @@ def test_who_counts_the_coordinator_among_the_nodes_is_told_how_they_are_counted
 def test_a_worker_that_was_started_after_some_rounds_has_rows(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     append_events(layout, "dora", make_event("node.starting", START))
-    starts(layout, "dora", {})
-    starts(layout, "dora", {"rounds_done": 2})
+    starts(layout, "dora")
+    starts(layout, "dora", rounds_done=2)
     assert "started with 2 rounds behind it" in failed(check(layout))[STARTED][0]
-
-
-def test_each_row_wants_what_its_node_was_started_with(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    with_rows(layout, "alice", external_wanted=4)
-    with_rows(layout, "bob", external_wanted=4)
-    starts(layout, "alice", {}, {"rounds_done": 2, "external_groups": 6}, external_groups=4)
-    starts(layout, "bob", {}, {"rounds_done": 1, "external_groups": 2}, external_groups=4)
-    assert check(layout).ok
-    (layout.root / keys.starts("bob")).unlink()
-    starts(layout, "bob", {"external_groups": 2})
-    (problem,) = failed(check(layout, partial=True))[EXTERNAL]
-    assert "bob" in problem
-    assert "expected 2 external groups wanted" in problem
-
-
-@pytest.mark.parametrize(
-    "odd", [{"external_groups": "2"}, {"external_groups": -1}, {"external_groups": True}, {"adaptive": 1}, {"role": 1}]
-)
-def test_starts_of_nonsense_and_moving_rules_expect_nothing(tmp_path: Path, odd: dict[str, Any]) -> None:
-    layout = make_experiment(tmp_path)
-    with_rows(layout, "alice", external_wanted=4)
-    starts(layout, "alice", {"external_groups": 2, **odd})
-    append(layout.root / keys.starts("bob"), b"no JSON")
-    assert check(layout).ok
-
-
-def test_what_strangers_write_as_starts_is_held_within_bounds(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    starts(layout, "alice", *({"rounds_done": 0, "external_groups": number} for number in range(MOST_STARTS + 2)))
-    assert started(snapshot(run_of(layout)))["alice"].external is None
 
 
 def test_a_run_that_goes_on_may_have_fewer_rounds_and_workers_that_have_just_come(tmp_path: Path) -> None:

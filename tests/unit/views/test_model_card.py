@@ -7,7 +7,7 @@ from typing import Any
 
 from swarm.config import Settings
 from swarm.views import model_card as cards
-from swarm.views.model_card import MOST_BARS, MOST_NAMED, MOST_SPANS, CardContents, curve
+from swarm.views.model_card import MOST_NAMED, MOST_SPANS, CardContents
 from swarm.wire.judge_messages import ExamRow
 from swarm.wire.messages import MetricsRow, NodeStart
 from tests.layout import Layout
@@ -66,32 +66,15 @@ def started(**fields: Any) -> NodeStart:
     return make_start(LAYOUT, "anna", **({"settings": Settings().as_recorded()} | fields))
 
 
-def test_the_rewards_of_the_rounds_stand_in_a_table_and_a_curve_of_bounded_size() -> None:
+def test_the_rewards_of_the_rounds_stand_in_a_table_of_bounded_size() -> None:
     rows = lived(*({"my_reward": number / 400, "answer_tag_rate": 0.5, "local_groups": 4} for number in range(200)))
     card = model_card("anna", "exp", 200, rows)
     assert "| 0 to 9 | 0.011 | 0.500 | - | 0 |" in card
     assert "| 190 to 199 | 0.486 | 0.500 | - | 0 |" in card
     assert card.count(" | 0.500 | ") == MOST_SPANS
-    assert "▁" * 4 in card
-    assert "█  rounds 0 to 199" in card
 
 
-def test_a_curve_has_a_bar_for_each_part_and_is_flat_where_nothing_was_earned() -> None:
-    assert curve([0.0, 0.5, 1.0]) == "▁▅█"
-    assert curve([0.0, 0.0]) == "▁▁"
-    assert len(curve([1.0] * 999)) == MOST_BARS
-
-
-def test_rewards_by_task_are_held_against_each_other_at_both_ends() -> None:
-    rows = lived(
-        *({"task_rewards": {"bf": float(number >= 20), "rare": 0.25}, "local_groups": 1} for number in range(40))
-    )
-    card = model_card("anna", "exp", 40, rows)
-    assert "| task | reward in the first 10 rounds | in the last 10 |" in card
-    assert "| bf | 0.000 | 1.000 |" in card
-
-
-def test_rows_that_measure_nothing_make_no_curve() -> None:
+def test_rows_that_measure_nothing_are_told_nowhere() -> None:
     assert "How it learned" not in model_card("anna", "exp", 1, lived({"role": "generator", "local_groups": 0}))
 
 

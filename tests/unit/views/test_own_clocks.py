@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
-from swarm.records.events import FINISHED
-from swarm.records.reader import snapshot
 from swarm.views.status import StatusReader, render
 from swarm.views.validate import validate
 from swarm.wire.messages import ExperimentFile
@@ -64,11 +61,6 @@ def make_abandoned(path: Path) -> Layout:
     return layout
 
 
-def rounds_when_over(layout: Layout) -> int | None:
-    over = snapshot(run_of(layout)).finished
-    return over.rounds if over else None
-
-
 def own(layout: Layout, node: str, number: int) -> bytes:
     return msgspec.json.encode(make_row(layout, node, number, clock="own")) + b"\n"
 
@@ -110,12 +102,6 @@ def test_a_round_that_some_did_alone_is_whole(tmp_path: Path) -> None:
     assert problems(layout) == []
 
 
-def test_a_torn_state_file_is_a_problem_whoever_keeps_the_clock(tmp_path: Path) -> None:
-    layout = make_own_clocks(tmp_path)
-    layout.state_file.write_bytes(b'{"round": 3')
-    assert len(problems(layout)) == 1
-
-
 def test_a_run_whose_coordinator_died_is_whole_once_its_workers_have_finished(tmp_path: Path) -> None:
     assert problems(make_abandoned(tmp_path)) == []
 
@@ -126,39 +112,6 @@ def test_a_run_whose_coordinator_died_is_not_whole_while_a_worker_is_on_the_way(
     (problem,) = problems(layout)
     assert "expected finished" in problem
     assert problems(layout, partial=True) == []
-
-
-def test_a_coordinators_run_without_a_state_file_is_not_whole(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=ROUNDS)
-    layout.state_file.unlink()
-    assert problems(layout) == [f"there is no {layout.state_file}"]
-
-
-@pytest.mark.parametrize(
-    ("later", "rounds"),
-    [
-        ([], ROUNDS),
-        ([make_event("node.starting", START)], None),
-        ([make_event("node.finished", START, reason="stopped", rounds_done=1)], None),
-        ([make_event("node.finished", START, reason="finished", rounds_done="all")], None),
-        ([make_event("other", START, text='"node.finished"')], ROUNDS),
-    ],
-)
-def test_a_node_has_finished_if_its_last_life_ended_so(
-    tmp_path: Path, later: list[dict[str, Any]], rounds: int | None
-) -> None:
-    layout = make_own_clocks(tmp_path)
-    append_events(layout, "alice", *later)
-    ending = snapshot(run_of(layout)).events["alice"].ending
-    assert (ending.rounds_done if ending and ending.how == FINISHED else None) == rounds
-
-
-def test_an_experiment_is_over_by_its_clock_or_by_all_of_its_workers(tmp_path: Path) -> None:
-    assert rounds_when_over(make_own_clocks(tmp_path / "own")) == ROUNDS
-    assert rounds_when_over(make_abandoned(tmp_path / "abandoned")) == ROUNDS
-    assert rounds_when_over(make_experiment(tmp_path / "clock", rounds=2)) == 2
-    assert rounds_when_over(make_own_clocks(tmp_path / "going", ended=False)) is None
-    assert rounds_when_over(Layout(tmp_path, "nothing")) is None
 
 
 def test_the_status_says_that_each_node_keeps_its_own_clock(tmp_path: Path) -> None:

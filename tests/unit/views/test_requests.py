@@ -8,10 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.config import load_settings
 from swarm.records.progress import NodeProgress
 from swarm.store.base import Spent
-from swarm.views.requests import DAY, Saving, of_one_round, render_expected, render_requests, requests_of
+from swarm.views.requests import DAY, render_requests, requests_of
 from tests.layout import Layout
 from tests.unit.views.factories import make_row
 
@@ -41,32 +40,14 @@ def test_requests_and_their_price_are_told_per_worker_and_round(tmp_path: Path) 
     assert (found.workers, found.per_round, found.per_minute) == (2, 19.0, 19.0)
     assert (found.writes_per_round, found.lists_per_round, found.reads_per_round) == (7.0, 2.0, 10.0)
     assert found.bytes_per_round == 20_000
-    of_a_round, of_the_clock = (9 * 0.005 + 10 * 0.0004) / 1000, (11 * 0.005 + 9 * 0.0004) / 1000
-    assert found.dollars == pytest.approx(6 * of_a_round + 4 * of_the_clock)
-    assert found.dollars_a_day == pytest.approx((2 * of_a_round + of_the_clock) * DAY / ROUND)
-    assert found.coordinator_per_minute == 20.0, "as benchmarks/bucket_requests.py measured, but for a tenth"
+    of_a_round = (9 * 0.005 + 10 * 0.0004) / 1000
+    assert found.dollars == pytest.approx(6 * of_a_round)
+    assert found.dollars_a_day == pytest.approx(2 * of_a_round * DAY / ROUND)
     assert "19.0 a round (7.0 writes, 2.0 listings, 10.0 reads, 20 kB), 19 a minute" in render_requests(found)
-    assert "their coordinator: some 20 a minute; this view so far: 27" in render_requests(found)
+    assert "this view so far: 27" in render_requests(found)
 
 
 def test_a_run_in_a_folder_has_no_requests_to_tell_of(tmp_path: Path) -> None:
     assert requests_of("/mnt/shared", [progress_of(Layout(tmp_path, "exp"), 4, **ASKED)]) is None
     assert requests_of("s3://mine", [progress_of(Layout(tmp_path, "exp"), 4)]) is None
     assert render_requests(None) == ""
-
-
-def test_the_plan_says_what_a_bucket_will_be_asked() -> None:
-    bucket = load_settings({"path": "s3://mine", "external_groups": 4, "device": "cpu"}, {})
-    assert of_one_round(bucket, 2).requests == pytest.approx(14, abs=1), "as benchmarks/bucket_requests.py measured"
-    assert "for rounds of 60 s: some 14 a round (4 writes, 2 listings, 8 reads)" in render_expected(bucket, 2)
-    assert render_expected(load_settings({"path": "runs"}, {}), 2) == ""
-
-
-def test_the_plan_says_how_long_checkpoints_take_on_a_thin_line_and_proposes_adapters() -> None:
-    bucket = load_settings({"path": "s3://mine", "device": "cpu", "checkpoint_interval": 50}, {})
-    said = render_expected(bucket, 2, Saving(5_900_000_000, 33_000_000), line=10.0)
-    assert "5.9 GB, 79 minutes on a line of 10 Mbit/s (--line), every 50 rounds and at the stop" in said
-    assert "adapters alone (--adapter lora): 33 MB, 0.4 minutes" in said
-    assert "coordinator and checkpoints; up to 0.43 for each view that stays open" in said
-    small = render_expected(bucket, 2, Saving(2_000_000, 33_000))
-    assert "adapters" not in small, "nobody waits for two megabytes"

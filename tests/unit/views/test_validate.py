@@ -13,7 +13,7 @@ from msgspec import UnsetType
 
 from swarm.node.worker.row import RunningTotals
 from swarm.types import RoundKey
-from swarm.views.validate import ValidationReport, gaps, named, render, spans, validate
+from swarm.views.validate import ValidationReport, gaps, named, render, validate
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RewardFile
 from tests.layout import Layout
@@ -58,7 +58,7 @@ def reward_json(number: int, reward: str, peer: str = "alice") -> str:
 def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
     report = check(make_experiment(tmp_path, rounds=12))
     assert (report.ok, failed(report), report.notes) == (True, [], ())
-    assert len(report.checks) == 18
+    assert len(report.checks) == 16
 
 
 STATE, FORM, LOGS, CRASH = (
@@ -154,13 +154,6 @@ def test_only_even_folders_are_caught(tmp_path: Path) -> None:
     report = check(layout)
     assert failed(report)[:3] == ["rollouts of every round", "rewards of every round", "files behind every metrics row"]
     assert "expected files for all rounds 0-5, got none for rounds 1, 3, 5" in problems(report)
-
-
-def test_an_empty_round_folder_is_a_gap(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, workers=("alice",))
-    for file in (layout.rollout_file(RoundKey(1), "alice"), layout.reward_file(RoundKey(1), "alice")):
-        file.unlink()
-    assert {"rollouts of every round", "rewards of every round"} <= set(failed(check(layout)))
 
 
 @pytest.mark.parametrize("name", ["rollouts", "rewards"])
@@ -359,13 +352,8 @@ def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Pa
     text = render(check(layout))
     assert "FAIL  files behind every metrics row" in text
     assert "and 7 more" in text
-    assert text.endswith("exp is not whole: 1 of 18 checks failed")
-    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 18
-
-
-def test_spans_join_neighbours() -> None:
-    assert (spans({3}), spans({1, 3, 4, 5, 9})) == ("round 3", "rounds 1, 3-5, 9")
-    assert spans(set(range(0, 100, 2))).endswith("... 50 in all")
+    assert text.endswith("exp is not whole: 1 of 16 checks failed")
+    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 16
 
 
 def test_gaps_of_a_clock_that_says_anything_cost_nothing() -> None:
@@ -380,34 +368,3 @@ def test_the_newest_row_of_a_run_that_goes_on_may_wait_for_its_reward(tmp_path: 
     assert failed(check(layout, partial=True)) == []
     layout.reward_file(RoundKey(1), "alice").unlink()
     assert failed(check(layout, partial=True)) == ["files behind every metrics row"]
-
-
-def strangers(layout: Layout) -> None:
-    """What others put beside the nodes' records, and at their keys in rounds that never were."""
-    write(layout.rollout_file(RoundKey(0), "mallory"), b"{")
-    write(layout.reward_file(RoundKey(0), "mallory"), b"x")
-    write(layout.reward_file(RoundKey(90), "alice"), b"x")
-    write(layout.rollouts_of(RoundKey(0)) / "junk", b"")
-    write(layout.path / "checkpoints" / "junk", b"")
-    append(layout.metrics_file("mallory"), b"junk")
-
-
-def test_the_records_of_some_nodes_are_whole_whatever_others_put_there(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    strangers(layout)
-    assert not check(layout).ok
-    report = validate(run_of(layout), only={"alice", "bob"})
-    assert (report.ok, failed(report), report.notes) == (True, [], ())
-
-
-def test_of_some_nodes_what_is_wrong_with_their_own_records_is_still_found(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    strangers(layout)
-    layout.rollout_file(RoundKey(0), "alice").unlink()
-    rewrite_rewards(layout, "alice", 1, reward_json(1, "0.123"))
-    assert failed(validate(run_of(layout), only={"bob"})) == []
-    assert failed(validate(run_of(layout), only={"alice"})) != []
-    assert failed(validate(run_of(layout), only={"alice", "bob"})) == [
-        "files behind every metrics row",
-        "rewards are what was measured",
-    ]

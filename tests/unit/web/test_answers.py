@@ -38,13 +38,6 @@ def test_a_group_has_question_answer_and_completions_with_rewards_and_advantages
     assert [one["finished"] for one in group["completions"]] == [True, False]
 
 
-@pytest.mark.parametrize("rewards", [[None, 1.0], [float("inf"), 1.0], [1e300, 1.0]])
-def test_without_every_reward_there_is_no_advantage(rewards: list[float | None]) -> None:
-    (group,) = file_document(a_file(*(an_entry(reward=reward) for reward in rewards)), {})["groups"]
-    assert [one["advantage"] for one in group["completions"]] == [None, None]
-    assert group["completions"][0]["reward"] is None
-
-
 def test_stages_and_turns_are_told() -> None:
     origin = Origin("knots", "tiny-2", 1, 1, version="1", context=("ben/3/0/1/abc",))
     turn = TurnEntry(response="let me see", reply="go on")
@@ -88,8 +81,3 @@ def test_of_the_rounds_that_an_adopter_did_since_no_more_count_than_are_looked_a
 def test_a_name_that_is_no_slot_is_left_out_and_counted() -> None:
     told = file_document(a_file(an_entry(), slot="9" * 50), {})
     assert (told["groups"], told["left_out"]) == ([], 1)
-
-
-def test_an_empty_group_is_shown_as_such() -> None:
-    (group,) = file_document(a_file(), {})["groups"]
-    assert (group["question"], group["mean"], group["completions"]) == ("", None, [])

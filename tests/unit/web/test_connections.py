@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -198,30 +196,6 @@ def test_room_is_a_share_of_the_descriptors_and_the_system_hands_over_a_fraction
         assert sum(found) <= max(12, limit * 2 / 3)
         assert found.strangers >= found.backlog
     assert room(1024) == room(float("inf")) == MOST
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
-def test_1100_half_open_connections_take_down_nothing(tmp_path: Path) -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 4096:
-        pytest.skip("this process may not open so many files")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
-    try:
-        with served(tmp_path, MOST) as page, ExitStack() as held:
-            before = len(os.listdir("/proc/self/fd"))
-            for number in range(1100):
-                held.enter_context(page.half_open())
-                if number % 200 == 0:
-                    assert page.asks() == 200
-            assert page.asks() == 200
-            both = len(os.listdir("/proc/self/fd")) - before
-            assert both <= 1100 + sum(MOST), "the service's own are bounded"
-            held.close()
-            assert page.asks() == 200
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_head_of_megabytes_is_refused(tmp_path: Path) -> None:

@@ -95,12 +95,6 @@ def test_rounds_of_which_answers_are_kept_are_spread_over_the_run(rounds: int, s
     assert sampled_rounds(rounds) == sampled
 
 
-def test_answers_that_are_gone_leave_the_rest_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_shown(tmp_path)
-    monkeypatch.setattr(export, "MOST_OF_ANSWERS", 0)
-    assert kept_in(frozen(tmp_path))["documents"]["sampled"] == []
-
-
 def test_experiments_and_studies_stand_side_by_side(tmp_path: Path) -> None:
     make_shown(tmp_path)
     (tmp_path / "experiments" / "torn" / "state").mkdir(parents=True)

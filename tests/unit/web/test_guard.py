@@ -103,12 +103,6 @@ def test_it_is_read_only(method: str) -> None:
     assert status_of(guard, method=method, cookie=enter(guard)) == 405
 
 
-def test_metrics_need_the_cookie_unless_they_were_opened() -> None:
-    assert status_of(a_guard(), path="/metrics") == 401
-    assert status_of(a_guard(open_paths=frozenset({"/metrics"})), path="/metrics") == 200
-    assert status_of(a_guard(), path="/healthz") == 200
-
-
 def test_no_more_browsers_are_let_in_than_are_remembered() -> None:
     guard = a_guard()
     first = enter(guard)

@@ -1,4 +1,4 @@
-"""Writing, renaming, names, clocks, room and events, as measured and as judged."""
+"""Writing, renaming, clocks, room and events, as measured and as judged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from swarm.planner.shape import ModelShape
 from swarm.store.folder.health import folder_health
 from swarm.store.health import FileSystem, Renaming, Room, Writing
-from swarm.views.doctor import machine, place
-from swarm.views.doctor.examine import Check
+from swarm.views.doctor import place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
@@ -37,9 +36,10 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
     assert [finding.verdict for finding in findings] == [OK, verdict]
 
 
-@pytest.mark.parametrize("check", [place.check_renaming, place.check_names])
-def test_a_folder_of_this_machine_is_in_order(check: Check, tmp_path: Path) -> None:
-    assert {finding.verdict for finding in look(check, make_patient(tmp_path / "shared")).values()} == {OK}
+def test_a_folder_of_this_machine_is_in_order(tmp_path: Path) -> None:
+    assert {finding.verdict for finding in look(place.check_renaming, make_patient(tmp_path / "shared")).values()} == {
+        OK
+    }
 
 
 @pytest.mark.parametrize("what_is_read", [FileNotFoundError, b"the old one"], ids=["bindfs, SSHFS", "NFS"])
@@ -75,12 +75,6 @@ def test_a_folder_in_which_a_new_version_is_never_read_is_broken(
 )
 def test_a_rename_that_fails_or_is_seen_late_is_told(seen: Renaming, verdict: object) -> None:
     assert place.judge_renaming(seen).verdict is verdict
-
-
-def test_nodes_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path / "shared", workers=("alice", "Alice"))
-    found = look(place.check_names, make_patient(layout.path))["case"]
-    assert (found.verdict, found.measured) == (WARNING, "Alice and alice differ only in case")
 
 
 def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
@@ -142,16 +136,6 @@ def test_of_adapters_the_checkpoints_are_small(tmp_path: Path) -> None:
     )
     assert (whole, adapters) == (8 * 2 * 12 * 861_312, 8 * 2 * 12 * 155_648)
     assert place.measure_need(make_patient(tmp_path / "unknown", model=("./nothere",))).checkpoints == 0
-
-
-def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_would(tmp_path: Path) -> None:
-    found = look(
-        machine.check_start, make_patient(tmp_path / "shared", model=("tiny-2-qwen2", "./nothere"), device="cuda:7")
-    )
-    assert found["model tiny-2-qwen2"].verdict is OK
-    assert found["model ./nothere"].verdict is FAILURE
-    assert "no folder is at" in found["model ./nothere"].measured
-    assert "'cuda:7' cannot be used" in found["device"].measured
 
 
 def test_too_few_inodes_and_no_temporary_space_are_found() -> None:

@@ -83,30 +83,6 @@ def test_a_stopped_swarm_misses_no_coordinator(tmp_path: Path) -> None:
     assert found["alive"].measured.startswith("0 alive, 1 said goodbye, 0 silent for 0.0 s")
 
 
-def test_a_live_worker_several_rounds_back_is_named(tmp_path: Path) -> None:
-    layout, scene = running(tmp_path)
-    scene.beats(layout, "snail", round=2)
-    found = look(nodes.check_nodes, make_patient(layout.path, scene))["pace"]
-    assert found.verdict is WARNING
-    assert "snail 3 rounds" in found.measured
-
-
-def test_a_worker_in_rounds_much_shorter_than_its_heartbeat_is_not_behind(tmp_path: Path) -> None:
-    layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
-
-    def five_looks_per_beat_and_a_round_per_look(look: int) -> None:
-        seen_late = 5 if look == 5 else 0  # the clock goes on between the look at a beat and that at the clock
-        write(layout.state_file, make_state(layout, round=look + seen_late, max_rounds=1000))
-        if look % 5 == 0:
-            make_peer(layout, "alice", beat=look, round=look)
-
-    five_looks_per_beat_and_a_round_per_look(0)
-    scene.happens.append(five_looks_per_beat_and_a_round_per_look)
-    context = make_patient(layout.path, scene)
-    assert look(nodes.check_nodes, context)["pace"].verdict is OK
-    assert context.watched.nodes["alice"].beats == 2
-
-
 def test_a_node_whose_clock_is_a_day_off_is_named(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "tomorrow", clock_off=86400.0, round=5)

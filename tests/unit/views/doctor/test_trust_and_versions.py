@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swarm.views.doctor import nodes as logs
-from swarm.views.doctor.check import RECENT, Verdict
+from swarm.views.doctor.check import RECENT
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
@@ -27,7 +27,6 @@ def test_nobody_is_refused_in_a_good_swarm(tmp_path: Path) -> None:
     make_experiment(tmp_path / "shared")
     found = look(logs.check_trust, make_patient(tmp_path / "shared"))
     assert found["refused peers"].verdict is OK
-    assert "signatures" not in found, "nobody signs"
 
 
 def test_a_refused_and_quarantined_peer_is_named_with_reason_and_mend(tmp_path: Path) -> None:
@@ -44,11 +43,11 @@ def test_a_refused_and_quarantined_peer_is_named_with_reason_and_mend(tmp_path: 
 
 def test_of_thousands_of_names_that_a_stranger_invents_the_most_refused_are_said(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared")
-    invented = {f"n{number}": {"empty": 1} for number in range(900)} | {"mallory": {"empty": 7}}
+    invented = {f"n{number}": {"empty": 1} for number in range(250)} | {"mallory": {"empty": 7}}
     append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, refused_by_peer=invented)))
     found = [one for one in logs.check_trust(make_patient(layout.path)) if one.verdict is WARNING]
     assert len(found) == logs.MOST_REFUSED + 1
-    assert found[0].measured.startswith("881 more")
+    assert found[0].measured.startswith("231 more")
     assert found[1].measured.startswith("mallory")
 
 
@@ -71,7 +70,6 @@ def test_equal_versions_are_well(tmp_path: Path) -> None:
     assert found["reasoning-gym"].verdict is OK
     assert found["reasoning-gym"].measured == f"{version('reasoning-gym')} on 2 nodes"
     assert found["swarm"].verdict is OK
-    assert found["models"].measured == "tiny-qwen2 on 2 nodes"
 
 
 def test_other_versions_of_reasoning_gym_are_a_failure_and_of_swarm_a_warning(tmp_path: Path) -> None:
@@ -107,8 +105,3 @@ def test_what_no_version_can_be_comes_into_no_command(said: str) -> None:
     nodes = {"alice": {GYM: "0.1.25"}, "mallory": {GYM: said, "swarm": said}}
     for finding in (logs.judge_package(GYM, nodes, "0.1.30"), logs.judge_ours(nodes)):
         assert said not in finding.fix
-
-
-@pytest.mark.parametrize(("id_", "verdict"), [("0" * 32, OK), ("", WARNING), (None, WARNING)])
-def test_signatures_that_hold_for_more_than_this_run_are_named(id_: str | None, verdict: Verdict) -> None:
-    assert logs.judge_signatures(id_).verdict is verdict
