@@ -3,8 +3,8 @@
 A mirror is for a swarm whose own place may be lost, as a notebook's disk is:
 
 before the start  mirror ─▶ has it rounds that the place lacks? does nobody else write into it? ─▶ Copier ─▶ place
-meanwhile         place ─▶ a child, `swarm copy --follow` ─▶ mirror
-at the end        the nodes have saved ─▶ SIGTERM ─▶ the child copies what is new, and ends
+meanwhile         place ─▶ a program beside the nodes, `swarm copy --follow` ─▶ mirror
+at the end        the nodes have saved ─▶ SIGTERM ─▶ it copies what is new, and ends
 
 What is in the mirror when the machine is lost is there again: a state in which a kill could have left each node. The
 rounds since then are done again, by the same questions.
@@ -15,19 +15,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
-import anyio
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment_when_there, settings_to_look
 from swarm.cli.processes import COPY, GRACE, EndRequest, end, running, this_process_runs
 from swarm.cli.say import say, warn
-from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
+from swarm.cli.supervisor import ProgramBeside
 from swarm.config import Settings
 from swarm.config.place import is_url, place_of
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
@@ -308,35 +307,10 @@ def _beats(there: Run, settings: Settings) -> dict[str, tuple[str, int]]:
     return {peer.peer_id: (peer.incarnation, peer.beat) for peer in peers}
 
 
-class Mirror:
-    """A child that follows a swarm into its mirror."""
-
-    def __init__(self, settings: Settings) -> None:
-        words = (settings.place, str(settings.mirror), "--experiment", settings.experiment, "--follow")
-        self._place = str(settings.mirror)
-        self._child = DaemonChild("mirror", "mirror", {}, words)
-        self._supervisor = Supervisor(os.environ)
-        self.insist = self._supervisor.insist
-
-    async def follow(self) -> None:
-        """Follows until it ends by itself or is told to; a failure is said, and ends nothing else."""
-        await self._supervisor.run(self._child)
-        if (code := self._child.exit_code) and code not in STOPPED:
-            last = "".join(f"\n  mirror | {line}" for line in [*self._child.lines][-5:])
-            say(f"nothing goes into the mirror {self._place} any more: exit code {code}{last}")
-
-    def finish(self) -> None:
-        """Tell it to copy once more and end."""
-        self._supervisor.stop(signal.SIGTERM)
-
-
-@asynccontextmanager
-async def mirrored(mirror: Mirror | None) -> AsyncIterator[None]:
-    """Follow a swarm for the block, and to its last file behind it."""
-    if mirror is None:
-        yield
-        return
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(mirror.follow)
-        yield
-        mirror.finish()
+def mirror_beside(settings: Settings) -> list[ProgramBeside]:
+    """Returns the program that follows a swarm into its mirror, and to its last file once the nodes have ended; none
+    without a mirror."""
+    if not settings.mirror:
+        return []
+    words = ("copy", settings.place, settings.mirror, "--experiment", settings.experiment, "--follow")
+    return [ProgramBeside("mirror", words, {}, quiet=True, patient=True)]

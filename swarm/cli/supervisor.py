@@ -36,6 +36,8 @@ from swarm.cli.say import say, warn
 from swarm.config import DAEMONS, Settings, command_line, without_settings
 
 LINES_KEPT = 40
+LAST_LINES = 5
+"""Of a quiet program that fails."""
 LONGEST_LINE = 1 << 14
 """Bytes of a line without an end."""
 MOMENT = 1.0
@@ -202,6 +204,10 @@ class ProgramBeside:
     """The command that starts it, without `swarm`; a person could type it."""
     settings: Mapping[str, str]
     """Variables that it gets besides, the secret ones too."""
+    quiet: bool = False
+    """What it says is shown only where it fails: its last lines."""
+    patient: bool = False
+    """It has all the time that it needs to end."""
 
     @property
     def command(self) -> str:
@@ -243,6 +249,7 @@ class ProgramsBeside:
         self._programs = programs
         self._environ = dict(environ)
         self._patience = patience
+        self._patient = {program.title for program in programs if program.patient}
         self._running: dict[str, Process | ForkedProcess] = {}
         self._ending = anyio.Event()
 
@@ -269,12 +276,14 @@ class ProgramsBeside:
                 process.send_signal(number)
 
     async def _kill_late(self) -> None:
-        """Give them their time, and kill what is left then."""
+        """Give them their time, and kill those of the impatient that are left then."""
         await anyio.sleep(min(MOMENT, self._patience))
-        say(f"waiting for: {', '.join(sorted(self._running))} ({self._patience:.0f} s at most)")
+        say(f"waiting for: {', '.join(sorted(self._running))}")
         await anyio.sleep(self._patience)
-        warn(f"ended before they were done: {', '.join(sorted(self._running))}")
-        self.insist()
+        if late := sorted(self._running.keys() - self._patient):
+            warn(f"ended before they were done: {', '.join(late)} ({self._patience:.0f} s were over)")
+        for title in late:
+            self._running[title].send_signal(signals.SIGKILL)
 
     async def _live(self, program: ProgramBeside) -> None:
         for pause in (*RESTART_PAUSES, None):
@@ -288,6 +297,7 @@ class ProgramsBeside:
 
     async def _once(self, program: ProgramBeside) -> int:
         """One life; its exit code."""
+        last = deque[str](maxlen=LAST_LINES)
         async with await _started(program.words, self._environ, program.settings, subprocess.PIPE) as process:
             self._running[program.title] = process
             try:
@@ -295,10 +305,15 @@ class ProgramsBeside:
                 if self._ending.is_set():
                     process.send_signal(signals.SIGTERM)
                 async for line in _lines(process):
-                    say(f"{program.title}: {line.removeprefix('swarm: ')}")
-                return await process.wait()
+                    last.append(f"{program.title}: {line.removeprefix('swarm: ')}")
+                    if not program.quiet:
+                        say(last[-1])
+                code = await process.wait()
             finally:
                 del self._running[program.title]
+        if program.quiet and code not in (0, *STOPPED):
+            say("\n".join(last))
+        return code
 
 
 def give_way(pid: int) -> None:

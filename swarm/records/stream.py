@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -161,19 +161,6 @@ class EventStream:
     def _is_one_too_many(self, source: _Source) -> bool:
         self._timeless[source.node] += 1
         return self._timeless[source.node] > growing.MOST_JUNK
-
-
-def last_events(run: Run, node: str, wanted: Mapping[str, int], most_parsed: int = MOST_PARSED) -> list[list[Event]]:
-    """Returns the last events of one node for each of some lowest levels, by time, from one reading of its log.
-
-    Args:
-        wanted: lowest level -> how many events of it.
-        most_parsed: lines of each part that is read.
-    """
-    key = keys.events(node)
-    source = _Source(node, GrowingLines(run.store, key), _event)
-    searches = _search_all(source, [(WantedEvents(level=level), wanted[level]) for level in wanted], most_parsed)
-    return [sorted(search.found, key=_time) for search in searches]
 
 
 class _Source(NamedTuple):

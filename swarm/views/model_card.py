@@ -225,7 +225,7 @@ def _again(command: str) -> list[str]:
         return []
     text = [
         "The command that made the run; `<...>` stands for what is of one machine. The seed gives the same questions",
-        "again, and where the run is still there `swarm up --from` repeats it.",
+        "again.",
     ]
     return [*text, "", f"    {command}", ""]
 

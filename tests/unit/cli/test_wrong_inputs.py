@@ -141,16 +141,13 @@ up --config there                 swarm settings --example
 up --path s4://bucket             s3://BUCKET/PREFIX
 up --path s3://                   s3://BUCKET/PREFIX
 up --path http://                 https://HOST/FOLDER
-up --from nothing                 'nothing'|there are begun, exp, torn
 up --slurm-time 5                 say --on slurm
-up --json --dry-run               give one of them
 up --against aloen                did you mean 'alone'
 up --against extrenal=0           did you mean 'external'
 up --against external=x           whole number from 0
 up --against external=4           name another value
 up --seeds 3                      --against
 up --against alone --seeds 0      --seeds must be at least 1
-up --against alone --json         leave out --json
 """,
     "node and join": """
 node --role worke                 --role: |did you mean 'worker'
@@ -266,7 +263,6 @@ web --export /nosuch/x.html       there is no folder /nosuch
 export exp -o /nosuch/t.csv       there is no folder /nosuch
 experiment archive exp -o /nosuch/e.tar.gz  there is no folder /nosuch
 model export alice -o /nosuch/m   there is no folder /nosuch
-bugreport --write /nosuch/r.txt   there is no folder /nosuch
 experiment restore nofile.tar.gz  there is no file nofile.tar.gz
 experiment restore file.txt       nothing was restored
 experiment import nothing         neither an experiment
