@@ -132,7 +132,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
-    "swarm/cli/processes.py": "the user's private runtime folder, /proc",
+    "swarm/cli/processes.py": "the user's private runtime folder",
     "swarm/cli/say.py": "/dev/null",
     "swarm/cli/task.py": "the file that the user names",
     "swarm/config/declared.py": "the package's own source",
