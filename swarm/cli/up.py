@@ -23,7 +23,7 @@ import anyio
 from cyclopts import Parameter
 
 from swarm import entry_points
-from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
+from swarm.cli.before_start import make_ready, refuse_place, refuse_unstartable, suited
 from swarm.cli.copying import bring_back, mirror_beside, refuse_mirror
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, open_experiment, settings_from
@@ -52,7 +52,7 @@ from swarm.node.process.system import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.records.starts import last_starts
 from swarm.records.sums import NodeSums, read_to_sum_up
 from swarm.remote.server_config import server_config
 from swarm.spelling import named
@@ -137,7 +137,6 @@ def up(
     words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *given, *flag_words(cluster)]
     asked = asked_for(words, up_flags, planned.base, **UP_DEFAULTS)
     if dry_run:
-        refuse_other_models(open_experiment(settings, WRITER), swarm.workers)
         refuse_unstartable((*swarm.coordinators, *swarm.workers), here=here)
         show_dry_run(swarm, asked, settings, backend)
         return 0
@@ -180,11 +179,9 @@ def _start(
     programs = programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
-    refuse_other_models(run, swarm.workers)
     make_ready(every_node, here=jobs is None)
     fitting = within_memory(swarm, plan_of(swarm), force) if jobs is None else swarm
     _make_folder(run)
-    _say_what_changed(run, fitting)
     children = fitting.children(asked, settings)
     show_nodes(children, commands=False)
     shown = page_beside(settings) if page else []
@@ -222,17 +219,6 @@ def _planned_swarm(
     check_tasks(settings)
     server_config(settings, "")
     return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base)
-
-
-def _say_what_changed(run: Run, swarm: LocalSwarm) -> None:
-    """An experiment that goes on with other settings than before says which."""
-    said: dict[tuple[str, ...], list[str]] = {}
-    for node in (*swarm.coordinators, *swarm.workers):
-        before = last_start(run, str(node.node_id))
-        if before and (changed := changed_settings(before, node.as_recorded())):
-            said.setdefault(tuple(changed), []).append(str(node.node_id))
-    for changes, names in said.items():
-        say(f"other settings than before, {', '.join(names)}: {'; '.join(changes)}")
 
 
 def _make_folder(run: Run) -> None:

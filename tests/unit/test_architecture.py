@@ -129,7 +129,6 @@ OPENERS = {
 NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/experiment.py": "the file that the user names, a private folder beside it",
     "swarm/cli/fork_server.py": "/proc",
-    "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
     "swarm/cli/processes.py": "the user's private runtime folder",

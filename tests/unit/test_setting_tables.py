@@ -119,6 +119,6 @@ def test_a_table_has_one_line_and_each_key_an_explanation(capsys: pytest.Capture
 
 
 def test_listed_as_json_each_key_has_its_row_and_its_source() -> None:
-    rows = {row.setting: row for row in list_settings(NodeFlags(adapter='{"rank": 8}'), {})}  # type: ignore[call-arg]
+    rows = {row.name: row for row in list_settings(NodeFlags(adapter='{"rank": 8}'), {})}  # type: ignore[call-arg]
     assert (rows["adapter_rank"].value, rows["adapter_rank"].source) == (8, "command line")
     assert (rows["adapter"].value, rows["adapter"].source) == ("none", "default")

@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from swarm.cli import up
-from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.main import run as command
-from swarm.config import Settings
 from swarm.errors import ExperimentError, MemoryPlanError
 from swarm.wire import keys
 from tests.layout import Layout
@@ -35,19 +33,6 @@ def recorded(layout: Layout, node: str, **settings: object) -> None:
     """A start of a worker as its record has it."""
     start = make_start(layout, node, role="worker", settings=settings)
     run_of(layout, node).store.append_records(keys.starts(node), [msgspec.json.encode(start)], durable=False)
-
-
-def test_who_goes_on_with_other_settings_is_told_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    layout = Layout(tmp_path, "demo")
-    for name in ("anna", "ben"):
-        recorded(layout, name, learning_rate=0.001, expected_workers=9, path="/elsewhere", a_setting_of_later=1)
-    nodes = [Settings(node_id=name, learning_rate=0.5, expected_workers=2) for name in ("ben", "anna")]
-    swarm = LocalSwarm(Settings(clock="own"), tuple(nodes), in_process=False)
-    up._say_what_changed(run_of(layout), swarm)
-    assert capsys.readouterr().out == (
-        "other settings than before, ben, anna: SWARM_LEARNING_RATE was 0.001, now 0.5; "
-        "SWARM_EXPECTED_WORKERS was 9, now 2\n"
-    )
 
 
 def test_up_never_mixes_workers_into_what_others_made_without_a_word(
