@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from swarm.cli.elsewhere import Elsewhere, part_of
-from swarm.cli.plan import changes, render_plan, render_remedies, verdict
+from swarm.cli.plan import changes, longest_talk, render_plan, render_remedies, verdict
 from swarm.cli.say import say
 from swarm.cli.supervisor import DaemonChild
 from swarm.config import Settings, StartRequest, as_variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.worker_settings import settings_of_workers
 from swarm.planner.plan import Plan
+from swarm.planner.planner import plan_for, remedies_of
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
 from swarm.store.place import open_place
@@ -137,9 +138,6 @@ def _with_a_share(worker: Settings, share: int) -> Settings:
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:
     """Plans the memory of the swarm; None, with the reason in the log, where it cannot be known."""
-    from swarm.cli.plan import longest_talk
-    from swarm.planner.planner import plan_for
-
     return plan_for(swarm.settings, len(swarm.workers), swarm.in_process, longest_talk(swarm.settings))
 
 
@@ -152,32 +150,20 @@ def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwa
     settings = swarm.settings
     if made is None:
         return swarm
+    if not made.fits and not force:
+        would = render_remedies(remedies_of(made, settings, longest_talk(settings)))
+        raise MemoryPlanError(
+            f"{verdict(made)}; {would or 'of what was tried nothing would fit'}. `swarm plan` shows the parts; "
+            "--force starts all the same"
+        )
     if not made.fits:
-        if not force:
-            raise MemoryPlanError(
-                f"{verdict(made)}; {_what_would(made, settings)}. `swarm plan` shows the parts; "
-                "--force starts all the same"
-            )
         say(verdict(made))
     if changed := changes(made, settings):
         say(changed)
     checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
-    all_of_them = _planned([settings, *swarm.workers], checkpointing, made.micro_batch_tokens)
-    return replace(swarm, settings=all_of_them[0], workers=tuple(all_of_them[1:]))
-
-
-def _what_would(made: Plan, settings: Settings) -> str:
-    from swarm.cli.plan import longest_talk
-    from swarm.planner.planner import remedies_of
-
-    found = remedies_of(made, settings, longest_talk(settings))
-    return render_remedies(found) or "of what was tried nothing would fit"
-
-
-def _planned(nodes: Sequence[Settings], checkpointing: bool | None, micro_batch_tokens: int) -> list[Settings]:
-    return [
-        replace(node, gradient_checkpointing=checkpointing, micro_batch_tokens=micro_batch_tokens) for node in nodes
-    ]
+    planned = {"gradient_checkpointing": checkpointing, "micro_batch_tokens": made.micro_batch_tokens}
+    workers = tuple(worker.with_values(planned) for worker in swarm.workers)
+    return replace(swarm, settings=settings.with_values(planned), workers=workers)
 
 
 def show_nodes(children: Sequence[DaemonChild], *, commands: bool) -> None:
@@ -196,16 +182,14 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
     """
     made = None if backend else plan_of(swarm)
     fitting = within_memory(swarm, made, force=True)
+    children = fitting.children(asked, loaded)
     nodes = [node.as_recorded() for node in (*fitting.coordinators, *fitting.workers)]
     say(settings_table(nodes, [asked.sources], OURS, without_defaults=True))
-    children = fitting.children(asked, loaded)
     if backend:
         parts = [part_of(child.node_id) for child in children]
         say("\n" + backend.describe([(loaded.place, loaded.experiment, part) for part in parts]))
     else:
-        say(
-            "\n" + (render_plan(made, loaded) if made else "no memory plan: the size of the model cannot be known here")
-        )
+        say(_plan_shown(made, loaded))
     say("")
     show_nodes(children, commands=True)
     say(NOTHING_STARTED)
@@ -213,10 +197,11 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
 
 def show_dry_join(node: Settings, asked: StartRequest) -> None:
     """Print the settings of a node that would join, with their sources, and what it needs of memory."""
-    from swarm.cli.plan import longest_talk
-    from swarm.planner.planner import plan_for
-
     made = None if node.endpoint else plan_for(node, 1, False, longest_talk(node))
     say(settings_table([node.as_recorded()], [asked.sources], OURS, without_defaults=True))
-    say("\n" + (render_plan(made, node) if made else "no memory plan: the size of the model cannot be known here"))
+    say(_plan_shown(made, node))
     say(NOTHING_STARTED)
+
+
+def _plan_shown(made: Plan | None, settings: Settings) -> str:
+    return "\n" + (render_plan(made, settings) if made else "no memory plan: the size of the model is not known here")

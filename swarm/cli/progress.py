@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,10 +25,9 @@ from swarm.records.growing import GrowingLines
 from swarm.records.pace import StepPace
 from swarm.records.round_forecast import RoundForecast, slowest
 from swarm.records.stream import Event, EventStream, WantedEvents
-from swarm.records.table import Odd, measured, parse_row
+from swarm.records.table import measured, parse_row
 from swarm.store.run import Run
 from swarm.views.events import render
-from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
@@ -129,10 +127,6 @@ class UpProgress:
         self.pace = StepPace()
         """Of the steps of all nodes."""
         self._events = EventStream(run, WantedEvents(frozenset(swarm.names), level="info"))
-        self._odd: dict[str, Odd] = defaultdict(Odd)
-        """Rows left out or clamped so far."""
-        self._odd_said: set[str] = set()
-        """Nodes of which that was said."""
         self._surviving = surviving or Surviving()
         with self._surviving.view("progress"):
             self._forget_what_was()
@@ -164,7 +158,6 @@ class UpProgress:
             self._show_logged()
         for node, row in self._new_rows():
             self._rounds.setdefault(row.round, {})[node] = row
-        self._say_what_is_odd()
         newest = max(self._rounds, default=-1)
         for number in sorted(self._rounds):
             if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < len(self._workers):
@@ -215,12 +208,6 @@ class UpProgress:
         for node in self._workers:
             growing = self._growing.setdefault(node, GrowingLines(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
-            rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
+            rows = (row for line in lines if (row := parse_row(line, MetricsRow)))
             last = self._settings.max_stages - 1
             yield from ((node, row) for row in rows if row.round < self._settings.max_rounds and row.stage == last)
-
-    def _say_what_is_odd(self) -> None:
-        """Once of each node; the summary counts them."""
-        for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
-            self._odd_said.add(node)
-            say(f"{shorten(node, 64)}: rows that are out of their bounds: {self._odd[node].example}")
