@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from swarm.cli import before_start, up
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
-from swarm.errors import ModelError, StoreError
+from swarm.errors import ModelError
 from swarm.policy.embedded import embedded_path
 from swarm.store.folder import place
 from swarm.store.health import Room
@@ -93,19 +93,6 @@ def test_a_model_is_fetched_before_nodes_start_visibly(
     assert said.count(f"{NAME}: fetched in") == 1
     before_start.make_ready([Settings(model=(NAME,), path=str(tmp_path / "p"))])
     assert capsys.readouterr().err == ""
-
-
-def test_a_place_that_is_a_file_or_closed_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"file/runs cannot be used: .*/file is no folder"):
-        before_start.refuse_unstartable([Settings(path=str(tmp_path / "file" / "runs"))])
-    assert open_place(tmp_path / "new" / "runs").problem() == ""
-
-
-def test_a_place_that_is_closed_to_this_user_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(0o500)
-    with permissions_count():
-        assert "may not write in" in open_place(tmp_path / "closed" / "runs").problem()
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,6 @@ def test_the_command_that_goes_on_names_the_preset(monkeypatch: pytest.MonkeyPat
     assert command_again(["swarm", "up"], RunFlags(preset="paper")) == "swarm up --preset paper"
 
 
-def test_the_list_says_what_settings_mean() -> None:
-    meanings = {row.name: row.meaning for row in list_settings(NodeFlags(), {})}
-    assert meanings["path"].startswith("The shared place: a folder, or a bucket")
-    assert [setting for setting, meaning in meanings.items() if not meaning] == []
-
-
 def test_the_command_that_goes_on_names_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEED", "7")
     flags = RunFlags(experiment="e x", test=False, learning_rate=0.1, rounds=3)

@@ -61,12 +61,6 @@ def test_help_shows_the_default_that_the_command_has(capsys: pytest.CaptureFixtu
     assert "[default: 60.0]" in line_of("--timeout", help_of("down", capsys))
 
 
-def test_settings_are_shown_by_section_with_their_names_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["settings", "--seed", "7"]) == 0
-    text = capsys.readouterr().out
-    assert re.search(r"\nThe experiment\n  seed +7 +command line +SEED +--seed +a whole number from 0\n", text)
-
-
 def example_of_settings(capsys: pytest.CaptureFixture[str]) -> str:
     assert run(["settings", "--example"]) == 0
     return capsys.readouterr().out
