@@ -1,4 +1,4 @@
-"""`swarm settings`: every setting, its value, and where the value came from; an example of a settings file."""
+"""`swarm settings`: every setting, its value, and where the value came from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swarm.cli.run_flags import NodeFlags
 from swarm.cli.say import print_result, warn
 from swarm.config import sources_of
 from swarm.config.constraints import as_text
-from swarm.config.declared import TABLES, Declared, allowed_of_table, declared, example_file, sections
+from swarm.config.declared import TABLES, Declared, allowed_of_table, declared, sections
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean, named
@@ -28,8 +28,7 @@ _WIDEST_VALUE = 32
 _WIDEST_SOURCE = 40
 _WIDEST_ALLOWED = 60
 _FOOTER = (
-    "name: in a settings file (--config FILE; `swarm settings --example` prints one). `swarm settings NAME ...` says "
-    "what one means."
+    "name: in a settings file (--config FILE) of lines `name = value`. `swarm settings NAME ...` says what one means."
 )
 
 
@@ -44,7 +43,6 @@ class SettingRow(Declared):
 def settings(
     *names: str,
     node_flags: NodeFlags | None = None,
-    example: bool = False,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
     """Show every setting, its value and where it came from.
@@ -52,12 +50,8 @@ def settings(
     Args:
         names: Only these, with what they mean: setting, variable or flag.
         node_flags: what a run would be started with.
-        example: Print a settings file with every setting at its default, as a comment.
         as_json: JSON instead of a table.
     """
-    if example:
-        sys.stdout.write(example_file())
-        return
     FIELDS.look_further()
     for problem in FIELDS.problems:
         warn(problem)

@@ -246,6 +246,7 @@ MALFORMED = [
     ("NODE_ROLE", "Coordinator", "one of worker, generator, evaluator, coordinator, person"),
     ("NODE_ID", "../anna", "a node id: letters"),
     ("NODE_ID", "anna.json", "a node id: letters"),
+    ("NODE_ID", "anna.", "a node id: letters"),
     ("NODE_ID", "anna.sync-conflict-1", "a node id: letters"),
     ("NODE_ID", "a" * 65, "a node id: letters"),
     ("EXPERIMENT_NAME", "a/b", "a folder name: letters"),

@@ -72,10 +72,10 @@ up --log-level loud               --log-level: |debug, info
 up --push nowhere                 --push: |USER/NAME
 up --sink tensorbord              tensorboard
 up --experiment ../x              --experiment: |folder name
-up --experiment ''                --experiment: |it is empty
+up --experiment ''                --experiment: |folder name
 """,
     "up: files and places": """
-up --config nofile.toml           nofile.toml|swarm settings --example
+up --config nofile.toml           nofile.toml|docs/settings.md
 up --config bad.toml              bad.toml|line 1, column 8
 up --config odd.toml              did you mean 'seed'
 up --path s4://bucket             s3://BUCKET/PREFIX
@@ -90,7 +90,7 @@ up --against alone --seeds 0      --seeds must be at least 1
 """,
     "node and join": """
 node --role worke                 --role: |did you mean 'worker'
-node --node-id 'a b'              --node-id: |it has ' ' in it
+node --node-id 'a b'              --node-id: |letters, digits
 node --node-id a.1                NODE_ID=a-1
 node --name anna                  --node-id of a node
 node --nodes 0                    --nodes
@@ -173,7 +173,7 @@ down exp                          --experiment exp
 up nodes 4                        --nodes
 up --nodes 4 rounds 10            --rounds
 up --nodes                        --nodes requires an argument
-up --experiment “demo”            it has '“' in it
+up --experiment “demo”            letters, digits
 up --rounds 1,000                 --rounds|1,000
 up --tasks 'basic_arithmetic;bf'  basic_arithmetic, arc_1d
 up --against local                external=0,local=8
