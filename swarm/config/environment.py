@@ -88,7 +88,6 @@ DAEMONS = {
     "evaluator": ("node", "--role", "evaluator"),
     "person": ("answer",),
     "workers": ("node",),
-    "mirror": ("copy",),
 }
 """The `swarm` command of each kind of daemon."""
 
