@@ -24,7 +24,6 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, UnsetType
 
-from swarm.cli.progress import UpEnd, UpRound
 from swarm.config.constraints import allowed
 from swarm.config.declared import DECLARED, TABLES, Declared, allowed_of_table, meanings
 from swarm.config.settings import FIELDS
@@ -45,7 +44,7 @@ _MESSAGES = [
     for form in (vars(messages) | vars(judge_messages)).values()
     if isinstance(form, type) and issubclass(form, msgspec.Struct)
 ]
-FORM_CLASSES = [*_MESSAGES, Origin, UpRound, UpEnd]
+FORM_CLASSES = [*_MESSAGES, Origin]
 """The JSON forms; one may take over the fields of another."""
 
 

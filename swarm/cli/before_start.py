@@ -17,12 +17,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from swarm.cli.flags import CommonFlags, as_settings, open_experiment, settings_from
 from swarm.cli.say import warn
@@ -32,26 +28,19 @@ from swarm.config.own_code import TASK_TABLE
 from swarm.config.revising import EMBEDDED_PROFILES
 from swarm.config.sources import Given
 from swarm.config.sources import given as given_settings
-from swarm.errors import CheckpointError, ConfigError, ExperimentError, ProtocolError, StoreError
-from swarm.harmless import quoted
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
 from swarm.planner.open_files import problem as open_files_problem
 from swarm.planner.open_files import raise_limit
 from swarm.planner.planner import problems, refusal
 from swarm.policy.embedded import FOR_OTHERS, all_embedded, any_embedded, made_for
 from swarm.policy.hub import fetch, is_hub_id
-from swarm.policy.settings import LoraConfig, lora_config, trained_as
-from swarm.records.files import read_form
-from swarm.records.listing import saved_rounds
 from swarm.spelling import named
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.universe import universe_of
 from swarm.views.text import shorten
-from swarm.wire import keys
 
-MANIFEST, LARGEST_MANIFEST = "manifest.json", 16 << 20
-"""File of a checkpoint; as swarm.policy.snapshot writes it, which imports torch."""
 ANY_DEVICE: dict[str, Any] = {"device": None, "precision": "auto", "attention": "auto"}
 """Settings that ask nothing of a device."""
 PROFILE = "profile"
@@ -96,44 +85,6 @@ def refuse_place(folder: str) -> None:
     """See that nodes could write in a shared place. Raises StoreError."""
     if problem := open_place(folder).problem():
         raise StoreError(f"--path {folder} cannot be used: {problem}; name a place that is writable")
-
-
-class _Saved(msgspec.Struct):
-    """Reads what matters here of a checkpoint's manifest.json."""
-
-    model: str
-    adapter: LoraConfig | None = None
-
-
-def refuse_other_models(run: Run, nodes: Iterable[Settings]) -> None:
-    """Refuse workers whose newest checkpoint is of another model, or of another part of it; one that cannot be read is
-    left to them.
-
-    Raises:
-        CheckpointError: all of them, a line each.
-    """
-    saved = saved_rounds(run)
-    workers = [node for node in nodes if node.trains and node.node_id in saved]
-    if found := [problem for node in workers if (problem := _other_model(run, node, max(saved[str(node.node_id)])))]:
-        raise CheckpointError("\n".join(found), other_model=True)
-
-
-def _other_model(run: Run, node: Settings, rounds_done: int) -> str:
-    checkpoint, asked = keys.checkpoint(rounds_done, str(node.node_id)), Path(node.model[0]).name
-    where = f"{node.node_id} cannot go on in {run.store.describe()}"
-    with suppress(ProtocolError):
-        found = read_form(run.store, f"{checkpoint}/{MANIFEST}", _Saved, LARGEST_MANIFEST)
-        if found is not None and found.model != asked:
-            return (
-                f"{where}: expected the model {shorten(found.model, 64)} of its checkpoint after {rounds_done} rounds, "
-                f"got {asked}. Set MODEL_NAME to that one (--model), or choose another --experiment"
-            )
-        if found is not None and (saved := trained_as(found.adapter)) != (now := trained_as(lora_config(node))):
-            return (
-                f"{where}: expected {quoted(saved)}, as its checkpoint after {rounds_done} rounds has it, got {now}. "
-                "Set these so, or choose another --experiment"
-            )
-    return ""
 
 
 def _loaded(node: Settings) -> tuple[object, ...]:

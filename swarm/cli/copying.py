@@ -3,8 +3,8 @@
 A mirror is for a swarm whose own place may be lost, as a notebook's disk is:
 
 before the start  mirror ─▶ has it rounds that the place lacks? does nobody else write into it? ─▶ Copier ─▶ place
-meanwhile         place ─▶ a child, `swarm copy --follow` ─▶ mirror
-at the end        the nodes have saved ─▶ SIGTERM ─▶ the child copies what is new, and ends
+meanwhile         place ─▶ a program beside the nodes, `swarm copy --follow` ─▶ mirror
+at the end        the nodes have saved ─▶ SIGTERM ─▶ it copies what is new, and ends
 
 What is in the mirror when the machine is lost is there again: a state in which a kill could have left each node. The
 rounds since then are done again, by the same questions.
@@ -13,26 +13,22 @@ rounds since then are done again, by the same questions.
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
-import anyio
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment_when_there, settings_to_look
-from swarm.cli.processes import COPY, GRACE, EndRequest, end, running, this_process_runs
+from swarm.cli.processes import COPY, GRACE, EndRequest, end, first_moved, following, running, this_process_runs
 from swarm.cli.say import say, warn
-from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
+from swarm.cli.supervisor import ProgramBeside
 from swarm.config import Settings
 from swarm.config.place import is_url, place_of
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.node.process.host import this_process
-from swarm.node.process.system import INTERRUPTED, TERMINATED
 from swarm.records.copying import Copied, Copier, ToDo
 from swarm.records.files import read_clock, read_experiment, read_peers
 from swarm.records.listing import saved_rounds
@@ -41,7 +37,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.systems import missing, require_for
+from swarm.systems import require_for
 from swarm.views.text import size
 
 WRITER, BACK = "copy", "mirror"
@@ -52,7 +48,6 @@ RECENT = 300.0
 """Seconds since a node's last beat in a mirror within which another machine may still be writing into it."""
 WATCHED = 30.0
 """Seconds for which it is then watched: three times as long as a follower pauses."""
-POLL_SECONDS = 0.5
 SAID_EVERY = 5.0
 """Seconds between two lines of how far a copy is."""
 
@@ -65,7 +60,7 @@ def copy(
     experiment: Annotated[str | None, Parameter(help="Which one. [default: what the settings say]")] = None,
     follow: bool = False,
     every: Annotated[float, Parameter(validator=Number(gt=0))] = 10.0,
-) -> None:
+) -> int:
     """Copy an experiment into another place, and read back what was written.
 
     Broken off, it goes on when it is called again: what is there already is compared and left. What a restart needs
@@ -75,54 +70,47 @@ def copy(
 
     Args:
         follow: Go on while the experiment does, and end with it; what fails for a while is tried again, and one that is
-            not there yet is waited for. SIGTERM: copy once more, then end. One that runs already is ended so.
+            not there yet is waited for. A first signal: copy once more, then end. One that runs already is ended so.
         every: Seconds between looks, with --follow.
     """
     require_for("`swarm copy`")
     named = settings_to_look(CommonFlags(path=source, experiment=experiment))
     run = open_experiment_when_there(named) if follow else open_place(source).open(named.experiment)
-    with _hearing(follow) as asked, suppress(KeyboardInterrupt):
-        there = _target(target, run)
-        _alone(replace(named, path=target), follow=follow)
-        copier = Copier(run.store, there.store, run.archive, there.archive, tell=_Telling())
-        say(f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}")
-        _tell(_follow(copier, run, every, asked) if follow else copier.run())
+    there, into = _target(target, run), replace(named, path=target)
+    copier = Copier(run.store, there.store, run.archive, there.archive, tell=_Telling())
+    what = f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}"
+    if follow:
+        with following(into, COPY) as asked:
+            _take_over(into)
+            say(what)
+            _tell(_follow(copier, run, every, asked))
         say("the copy is whole")
-        if asked.is_set():
-            raise SystemExit(TERMINATED)
-        return
-    say("broken off; the same command goes on")
-    raise SystemExit(INTERRUPTED)
-
-
-@contextmanager
-def _hearing(follow: bool) -> Iterator[EndRequest]:
-    """Hears SIGTERM while the block runs, if `follow`, and yields what it sets."""
-    asked = EndRequest()
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set()) if follow else None
+        return asked.exit_code
+    this_process_runs(into, COPY, [])
+    _refuse_another(into)
+    say(what)
     try:
-        yield asked
-    finally:
-        if follow:
-            signal.signal(signal.SIGTERM, before)
+        _tell(copier.run())
+    except KeyboardInterrupt:
+        say("broken off; the same command goes on")
+        raise
+    say("the copy is whole")
+    return 0
 
 
-def _alone(target: Settings, *, follow: bool) -> None:
-    """Two who copy into one place write lines twice: who follows takes over.
+def _refuse_another(into: Settings) -> None:
+    """Two who copy into one place write lines twice. Raises ConfigError: another process of this machine's does."""
+    with running(into) as found:
+        if others := [process.file.title for process in found if process.file.role == COPY]:
+            raise ConfigError(f"{into.place} is being copied into: {others[0]}; end it first")
 
-    Raises:
-        ConfigError: another process of this machine's does, and this one is to copy once.
-        StoreError: it does not end.
-    """
-    if missing():  # a system that has no locks has no nodes either
-        return
-    this_process_runs(target, COPY, [])
-    with running(target) as found:
+
+def _take_over(into: Settings) -> None:
+    """Ends who else copies into a place. Raises StoreError: it does not end."""
+    with running(into) as found:
         others = [process for process in found if process.file.role == COPY]
-        if others and not follow:
-            raise ConfigError(f"{target.place} is being copied into: {others[0].file.title}; end it first")
         if others and not end(others, GRACE):
-            raise StoreError(f"{target.place} is being copied into by {others[0].file.title}, which does not end")
+            raise StoreError(f"{into.place} is being copied into by {others[0].file.title}, which does not end")
 
 
 def _target(place: str, run: Run) -> Run:
@@ -287,56 +275,19 @@ def _refuse_other_writer(there: Run, settings: Settings) -> None:
     Raises:
         ExperimentError: it still changes.
     """
-    if not (first := _beats(there, settings)):
-        return
-    say(f"nodes beat in {there.store.describe()} within the last {RECENT:.0f} s; watching it for {WATCHED:.0f} s")
-    ends = time.monotonic() + WATCHED
-    while time.monotonic() < ends:
-        time.sleep(POLL_SECONDS)
-        now = _beats(there, settings)
-        if moved := sorted(node for node, beat in now.items() if first.get(node, beat) != beat):
-            raise ExperimentError(
-                f"another machine still writes into {there.store.describe()}: {', '.join(moved)} go on there. End that "
-                "session first (in Colab: Runtime, Manage sessions), or name another --experiment or --mirror"
-            )
-
-
-def _beats(there: Run, settings: Settings) -> dict[str, tuple[str, int]]:
-    """Incarnation and beat of the nodes that seemed alive lately."""
     wall, here, timeout = time.time(), this_process(), max(RECENT, settings.cadence.liveness_timeout)
-    peers = [peer for peer in read_peers(there) if is_alive(peer, wall, timeout, here)]
-    return {peer.peer_id: (peer.incarnation, peer.beat) for peer in peers}
+    lately = {peer.peer_id: peer for peer in read_peers(there) if is_alive(peer, wall, timeout, here)}
+    if moved := first_moved(there, lately, WATCHED):
+        raise ExperimentError(
+            f"another machine still writes into {there.store.describe()}: {', '.join(sorted(moved))} go on there. End "
+            "that session first (in Colab: Runtime, Manage sessions), or name another --experiment or --mirror"
+        )
 
 
-class Mirror:
-    """A child that follows a swarm into its mirror."""
-
-    def __init__(self, settings: Settings) -> None:
-        words = (settings.place, str(settings.mirror), "--experiment", settings.experiment, "--follow")
-        self._place = str(settings.mirror)
-        self._child = DaemonChild("mirror", "mirror", {}, words)
-        self._supervisor = Supervisor(os.environ)
-        self.insist = self._supervisor.insist
-
-    async def follow(self) -> None:
-        """Follows until it ends by itself or is told to; a failure is said, and ends nothing else."""
-        await self._supervisor.run(self._child)
-        if (code := self._child.exit_code) and code not in STOPPED:
-            last = "".join(f"\n  mirror | {line}" for line in [*self._child.lines][-5:])
-            say(f"nothing goes into the mirror {self._place} any more: exit code {code}{last}")
-
-    def finish(self) -> None:
-        """Tell it to copy once more and end."""
-        self._supervisor.stop(signal.SIGTERM)
-
-
-@asynccontextmanager
-async def mirrored(mirror: Mirror | None) -> AsyncIterator[None]:
-    """Follow a swarm for the block, and to its last file behind it."""
-    if mirror is None:
-        yield
-        return
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(mirror.follow)
-        yield
-        mirror.finish()
+def mirror_beside(settings: Settings) -> list[ProgramBeside]:
+    """Returns the program that follows a swarm into its mirror, and to its last file once the nodes have ended; none
+    without a mirror."""
+    if not settings.mirror:
+        return []
+    words = ("copy", settings.place, settings.mirror, "--experiment", settings.experiment, "--follow")
+    return [ProgramBeside("mirror", words, {}, quiet=True, patient=True)]

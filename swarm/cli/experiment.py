@@ -5,7 +5,6 @@ list ─ archive ─▶ NAME.tar.gz ─▶ restore          prune: old rollouts 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import time
@@ -15,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
@@ -39,7 +38,7 @@ from swarm.records.made_by import as_ours, refuse_foreign
 from swarm.records.reader import RunSnapshot, snapshot
 from swarm.records.retention import first_kept_by_most, held_in_place, keeping
 from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_run, unpackable
-from swarm.store.base import Kind, Store
+from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -54,8 +53,6 @@ _CHECKPOINTS = (
 )
 WRITER = "clean"
 """Who deletes."""
-RESTORING = "restoring.json"
-"""In a bucket, as long as not all of an experiment was restored: which file it comes from."""
 
 
 def named_flags(name: str | None, experiment_flags: CommonFlags | None) -> CommonFlags:
@@ -278,60 +275,23 @@ def restore(
     settings = settings_from(CommonFlags(path=path))
     if not file.is_file():
         raise ConfigError(f"there is no file {file}; name one that `swarm experiment archive` wrote")
+    if is_url(settings.place):
+        raise ConfigError(f"{settings.place} is no folder: restore it into one, and then `swarm copy FOLDER BUCKET`")
     place = open_place(settings.place)
-    with _failing(file), open(file, "rb") as packed, _refused(file):
-        run = check_packed(packed)
-        packed.seek(0)
-        into = _into_bucket if is_url(settings.place) else _into_folder
-        into(packed, place, name := run.experiment, run)
+    with _failing(file), open(file, "rb") as packed:
+        try:
+            name = check_packed(packed).experiment
+            if place.has(name):
+                raise ExperimentError(
+                    f"there is an experiment {name!r} in {place.describe()}, which stays: clean it first"
+                )
+            packed.seek(0)
+            place.take_in(name, partial(unpack_run, packed))
+        except ProtocolError as error:
+            raise ExperimentError(f"{file} is refused, nothing was restored: {printable(str(error))}") from None
     say(
         f"restored {name} in {place.describe()}: `swarm status` and `swarm validate` take it as it was, and `swarm up` "
         "goes on with it"
-    )
-
-
-@contextmanager
-def _refused(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except ProtocolError as error:
-        raise ExperimentError(f"{file} is refused, nothing was restored: {printable(str(error))}") from None
-
-
-def _into_folder(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> None:
-    """Takes a packed run into the place, whole or not at all."""
-    if place.has(name):
-        raise _there_already(name, place)
-    place.take_in(name, partial(unpack_run, packed))
-
-
-def _there_already(name: str, place: Place) -> ExperimentError:
-    return ExperimentError(f"there is an experiment {name!r} in {place.describe()}, which stays: clean it first")
-
-
-def _into_bucket(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> None:
-    """Unpacked here, and then copied: a bucket renames nothing, so an object says as long that it is not all there."""
-    with tempfile.TemporaryDirectory(prefix="swarm-restore-") as folder:
-        unpack_run(packed, Path(folder))
-        here, there = open_place(Path(folder)).open(name), place.open(name, writer="restore")
-        mark = hashlib.sha256(msgspec.json.encode(run)).hexdigest().encode()
-        if place.has(name):
-            _refuse_other(name, place, there.store, mark)
-        there.store.put(RESTORING, mark)
-        Copier(here.store, there.store, here.archive, there.archive).run()
-        there.store.remove(RESTORING)
-
-
-def _refuse_other(name: str, place: Place, store: Store, mark: bytes) -> None:
-    """Refuses to go on where anything but half of this very file is there. Raises ExperimentError."""
-    try:
-        if store.get(RESTORING, len(mark)).data == mark:
-            return
-    except (FileNotFoundError, ProtocolError):
-        raise _there_already(name, place) from None
-    raise ExperimentError(
-        f"half of another file was restored as {name!r} in {place.describe()}: restore that one to its end, or clean "
-        f"it first (swarm experiment clean {name})"
     )
 
 

@@ -61,22 +61,16 @@ def export(
     if str(target) == "-":
         _show(encoded(blocks, chosen), chosen)
         return
-    counted = RowCounter(blocks)
-    write_table(counted, chosen, target, force=force)
-    say(f"wrote {counted.rows} rows of {table} to {target}")
+    rows = 0
 
-
-class RowCounter:
-    """Yields the blocks of a table and counts their rows."""
-
-    def __init__(self, blocks: Iterable[DataFrame]) -> None:
-        self._blocks = blocks
-        self.rows = 0
-
-    def __iter__(self) -> Iterator[DataFrame]:
-        for block in self._blocks:
-            self.rows += len(block)
+    def counted() -> Iterator[DataFrame]:
+        nonlocal rows
+        for block in blocks:
+            rows += len(block)
             yield block
+
+    write_table(counted(), chosen, target, force=force)
+    say(f"wrote {rows} rows of {table} to {target}")
 
 
 class _Source(NamedTuple):

@@ -67,7 +67,7 @@ class CommonFlags:
     experiment: Annotated[str | None, Parameter(help="", group=FIRST)] = None
     config: Annotated[
         str | None,
-        Parameter(help="TOML file of settings; `swarm settings --example` prints one. [default: None]", group=FIRST),
+        Parameter(help="TOML file of settings: lines `name = value` (docs/settings.md). [default: None]", group=FIRST),
     ] = None
 
 

@@ -7,7 +7,6 @@ and after their training, on one frozen set of questions.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,14 +20,13 @@ import msgspec
 from cyclopts import Parameter
 from msgspec import UNSET
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from, settings_to_look
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from, settings_to_look
 from swarm.cli.node import experiment_in, with_tasks_of
 from swarm.cli.say import say, warn
 from swarm.config import JUDGE, Settings
 from swarm.errors import (
     CheckpointError,
     ConfigError,
-    ExperimentError,
     ModelError,
     ProtocolError,
     StoreError,
@@ -58,8 +56,6 @@ from swarm.wire.messages import ExperimentFile
 
 logger = get_logger(__name__)
 
-POLL_SECONDS = 0.5
-"""Between two looks for an experiment that is not there yet."""
 DEFAULT_QUESTIONS = 16
 WRITER = "exam"
 
@@ -72,7 +68,7 @@ def run(*, experiment_flags: CommonFlags | None = None) -> int:
     """
     require_for("`swarm judge run`")
     settings = settings_to_look(experiment_flags)
-    _await_experiment(settings)
+    open_experiment_when_there(settings)  # a judge makes none, whose name may be a slip
     run = open_experiment(settings, JUDGE)
     opened = run.store.open_log
     if experiment := experiment_in(run, None):
@@ -84,20 +80,6 @@ def run(*, experiment_flags: CommonFlags | None = None) -> int:
             return run_loop(_judge, settings, run)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder
-
-
-def _await_experiment(settings: Settings) -> None:
-    """Return once the experiment is there: a judge makes none, whose name may be a slip."""
-    said = ""
-    while True:
-        try:
-            open_place(settings.place).require(settings.experiment)
-            return
-        except (ExperimentError, StoreError) as error:
-            if str(error) != said:
-                said = str(error)
-                warn(f"waiting for it: {said}; Ctrl-C ends the wait")
-        time.sleep(POLL_SECONDS)
 
 
 async def _judge(settings: Settings, run: Run) -> int:

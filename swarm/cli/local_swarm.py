@@ -1,54 +1,32 @@
 """The nodes of a local swarm: which there are, with which settings, and the daemons that run them.
 
-settings, number of nodes ─▶ local_swarm ─┐
-                                          ├─▶ LocalSwarm ─within_memory─▶ LocalSwarm ─▶ children
-an earlier experiment ─────▶ repetition ──┘   `swarm up --from`
-
-Of an experiment that is repeated the workers keep their names, for the questions that a node asks itself follow from
-its name: logs/{node}/starts.jsonl has the settings of each, as it was started last; flags, environment and file count
-above them.
+settings, number of nodes ─▶ local_swarm ─▶ LocalSwarm ─within_memory─▶ LocalSwarm ─▶ children
 """
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
 
 from swarm.cli.elsewhere import Elsewhere, part_of
-from swarm.cli.flags import CommonFlags, as_settings
-from swarm.cli.plan import changes, render_plan, render_remedies, verdict
-from swarm.cli.say import say, warn
+from swarm.cli.plan import changes, longest_talk, render_plan, render_remedies, verdict
+from swarm.cli.say import say
 from swarm.cli.supervisor import DaemonChild
-from swarm.config import NOBODY, Settings, StartRequest, as_variable, load_settings, refuse_unsafe, sources_of
-from swarm.config.settings import FIELDS
-from swarm.config.sources import Given, parse
-from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
-from swarm.harmless import printable
+from swarm.config import Settings, StartRequest, as_variable
+from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.worker_settings import settings_of_workers
 from swarm.planner.plan import Plan
+from swarm.planner.planner import plan_for, remedies_of
 from swarm.policy.embedded import EMBEDDED
-from swarm.provenance import cores, made_with
-from swarm.records.made_by import refuse_foreign
-from swarm.records.starts import WHERE, changed_makings, last_starts
+from swarm.provenance import cores
 from swarm.store.place import open_place
-from swarm.store.run import Run
 from swarm.views.starts import settings_table
-from swarm.wire.messages import NodeStart
 
 WORKER = "worker"
 """The workers are called worker-0, worker-1, ..., where nobody calls them otherwise."""
 COORDINATOR = "coordinator"
 OURS = "swarm up"
 """Where a setting came from that this command chose."""
-NOT_REPEATED = (*WHERE, "test_mode", "standby", "expected_workers", "device_lease")
-"""Settings that say where a node was, that follow from how it is started, or from which others follow that are
-recorded themselves."""
-MOST_WORKERS = 64
-"""That are started again: each is a process."""
 NOTHING_STARTED = "nothing was started or written; the same command without --dry-run does it"
 
 
@@ -160,9 +138,6 @@ def _with_a_share(worker: Settings, share: int) -> Settings:
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:
     """Plans the memory of the swarm; None, with the reason in the log, where it cannot be known."""
-    from swarm.cli.plan import longest_talk
-    from swarm.planner.planner import plan_for
-
     return plan_for(swarm.settings, len(swarm.workers), swarm.in_process, longest_talk(swarm.settings))
 
 
@@ -175,132 +150,24 @@ def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwa
     settings = swarm.settings
     if made is None:
         return swarm
+    if not made.fits and not force:
+        would = render_remedies(remedies_of(made, settings, longest_talk(settings)))
+        raise MemoryPlanError(
+            f"{verdict(made)}; {would or 'of what was tried nothing would fit'}. `swarm plan` shows the parts; "
+            "--force starts all the same"
+        )
     if not made.fits:
-        if not force:
-            raise MemoryPlanError(
-                f"{verdict(made)}; {_what_would(made, settings)}. `swarm plan` shows the parts; "
-                "--force starts all the same"
-            )
         say(verdict(made))
     if changed := changes(made, settings):
         say(changed)
     checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
-    all_of_them = _planned([settings, *swarm.workers], checkpointing, made.micro_batch_tokens)
-    return replace(swarm, settings=all_of_them[0], workers=tuple(all_of_them[1:]))
-
-
-def _what_would(made: Plan, settings: Settings) -> str:
-    from swarm.cli.plan import longest_talk
-    from swarm.planner.planner import remedies_of
-
-    found = remedies_of(made, settings, longest_talk(settings))
-    return render_remedies(found) or "of what was tried nothing would fit"
-
-
-def _planned(nodes: Sequence[Settings], checkpointing: bool | None, micro_batch_tokens: int) -> list[Settings]:
-    return [
-        replace(node, gradient_checkpointing=checkpointing, micro_batch_tokens=micro_batch_tokens) for node in nodes
-    ]
-
-
-class Repetition(NamedTuple):
-    """A swarm once more."""
-
-    swarm: LocalSwarm
-    base: Given
-    """The settings that it shares, with where they came from."""
-    changed: list[str]
-    """What beside the settings is not what it was then: libraries, code, models, hardware."""
-
-
-def repetition(source: str, given_flags: CommonFlags | None, in_process: bool) -> Repetition:
-    """Returns the swarm of an earlier experiment.
-
-    Args:
-        source: an experiment of the same shared folder, or the path of one's folder.
-        given_flags: what is given now; it counts above what was then.
-
-    Raises:
-        ExperimentError: there is no such experiment, or none of its workers has a record of its start.
-        ConfigError: a recorded setting is not one that this version can have, or names code that nobody here named.
-    """
-    given_flags = given_flags or CommonFlags()
-    run = _open(source, given_flags)
-    starts = last_starts(run)
-    workers = [start for start in starts if start.role == "worker"]
-    if not workers:
-        raise ExperimentError(
-            f"--from {source}: expected a logs/NODE/starts.jsonl of its workers in {run.store.describe()}, got none: "
-            "an older version made it, or it never began. Give its settings yourself"
-        )
-    if len(workers) > MOST_WORKERS:
-        raise ExperimentError(
-            f"--from {source}: {run.store.describe()} records {len(workers)} workers; at most {MOST_WORKERS} are "
-            f"started from a shared folder. `swarm status --started --experiment {run.experiment}` shows them; start "
-            "those that you mean with --config"
-        )
-    if gone := sorted({name for start in workers for name in start.settings} - FIELDS.keys()):
-        warn(f"--from {source}: recorded there, and no setting of this version: {printable(', '.join(gone))[:400]}")
-    clock = next((start for start in starts if start.role == "coordinator"), workers[0])
-    models = tuple(model for start in workers for model in _models(start))
-    again: Given = {"experiment": (f"{run.experiment}-again", OURS)}
-    base: Given = {**_recorded(clock), "model": (models, _origin(clock)), **again}
-    shared = _here(_load(given_flags, base), len(workers))
-    repeated = tuple(
-        replace(
-            _here(_load(given_flags, {**_recorded(start), **again}), len(workers)),
-            role="worker",
-            node_id=start.node_id,
-            model=(model,),
-            mirror=None,
-        )
-        for start, model in zip(workers, itertools.cycle(shared.model), strict=False)
-    )
-    changed = [
-        text
-        for start, worker in zip(workers, repeated, strict=True)
-        for text in changed_makings(start, made_with(worker, NOBODY))
-    ]
-    return Repetition(LocalSwarm(shared, repeated, in_process), base, list(dict.fromkeys(changed)))
-
-
-def _open(source: str, given_flags: CommonFlags) -> Run:
-    """`demo`, or `/mnt/shared/experiments/demo`."""
-    folder = Path(source).expanduser()
-    if len(folder.parts) == 1:
-        run = open_place(_load(given_flags, {}).place).open(source)
-    else:
-        run = open_place(folder.absolute().parent.parent).open(folder.name)
-    refuse_foreign(run)
-    return run
-
-
-def _load(given_flags: CommonFlags, base: Given) -> Settings:
-    named = sources_of(as_settings(given_flags), os.environ, given_flags.config)
-    refuse_unsafe({name: value for name, value in base.items() if name not in named})
-    return load_settings(as_settings(given_flags), os.environ, given_flags.config, base=base)
-
-
-def _here(settings: Settings, workers: int) -> Settings:
-    return replace(settings, path=settings.place, expected_workers=workers)
-
-
-def _models(start: NodeStart) -> tuple[str, ...]:
-    models: tuple[str, ...] = parse("model", start.settings.get("model", ()), _origin(start))
-    return models
-
-
-def _origin(start: NodeStart) -> str:
-    return f"the experiment {start.experiment}"
-
-
-def _recorded(start: NodeStart) -> Given:
-    values = {name: value for name, value in start.settings.items() if name in FIELDS}
-    return {name: (value, _origin(start)) for name, value in values.items() if name not in NOT_REPEATED}
+    planned = {"gradient_checkpointing": checkpointing, "micro_batch_tokens": made.micro_batch_tokens}
+    workers = tuple(worker.with_values(planned) for worker in swarm.workers)
+    return replace(swarm, settings=settings.with_values(planned), workers=workers)
 
 
 def show_nodes(children: Sequence[DaemonChild], *, commands: bool) -> None:
-    """A line for each daemon: what it does, or the command that starts it by hand."""
+    """Says a line for each daemon: what it does, or the command that starts it by hand."""
     width = max((len(child.node_id) for child in children), default=0)
     for child in children:
         say(f"{child.node_id:<{width}}  {child.command if commands else child.about}")
@@ -315,16 +182,14 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
     """
     made = None if backend else plan_of(swarm)
     fitting = within_memory(swarm, made, force=True)
+    children = fitting.children(asked, loaded)
     nodes = [node.as_recorded() for node in (*fitting.coordinators, *fitting.workers)]
     say(settings_table(nodes, [asked.sources], OURS, without_defaults=True))
-    children = fitting.children(asked, loaded)
     if backend:
         parts = [part_of(child.node_id) for child in children]
         say("\n" + backend.describe([(loaded.place, loaded.experiment, part) for part in parts]))
     else:
-        say(
-            "\n" + (render_plan(made, loaded) if made else "no memory plan: the size of the model cannot be known here")
-        )
+        say(_plan_shown(made, loaded))
     say("")
     show_nodes(children, commands=True)
     say(NOTHING_STARTED)
@@ -332,10 +197,11 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
 
 def show_dry_join(node: Settings, asked: StartRequest) -> None:
     """Print the settings of a node that would join, with their sources, and what it needs of memory."""
-    from swarm.cli.plan import longest_talk
-    from swarm.planner.planner import plan_for
-
     made = None if node.endpoint else plan_for(node, 1, False, longest_talk(node))
     say(settings_table([node.as_recorded()], [asked.sources], OURS, without_defaults=True))
-    say("\n" + (render_plan(made, node) if made else "no memory plan: the size of the model cannot be known here"))
+    say(_plan_shown(made, node))
     say(NOTHING_STARTED)
+
+
+def _plan_shown(made: Plan | None, settings: Settings) -> str:
+    return "\n" + (render_plan(made, settings) if made else "no memory plan: the size of the model is not known here")

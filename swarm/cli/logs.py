@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
-from importlib.resources import files
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -35,7 +34,6 @@ MOST_NAMED = 1000
 """Characters of the names that there are."""
 LINES, LINES_SINCE = 50, 1000
 """Events that are shown unless it is said how many; with a time from which on they are wanted."""
-LNAV_FORMAT = "assets/lnav/swarm_log.json"
 
 Form = Literal["text", "wide", "json"]
 
@@ -52,7 +50,6 @@ def logs(
     metrics: bool = False,
     output: Annotated[Form, Parameter(("--output", "-o"), show_default=True)] = "text",
     as_json: Annotated[bool, Parameter("--json")] = False,
-    lnav_format: bool = False,
 ) -> None:
     """Show the events of all nodes in order, and follow them.
 
@@ -71,11 +68,7 @@ def logs(
         output: text; wide: with date, zone and logger; json: the lines as they are in the folder. What a node repeats
             is one line in the first two.
         as_json: The same as --output json.
-        lnav_format: Print the format by which lnav reads training_events.jsonl, and nothing else.
     """
-    if lnav_format:
-        sys.stdout.write((files("swarm") / LNAV_FORMAT).read_text("utf-8"))
-        return
     form: Form = "json" if as_json else output
     settings = settings_to_look(experiment_flags)
     wanted = WantedEvents(

@@ -124,11 +124,6 @@ COMMANDS = {
     "doctor": Command(
         "doctor:doctor", "Find what would hurt a swarm in this folder, and how to fix it.", "--path /mnt/shared"
     ),
-    "bugreport": Command(
-        "bugreport:bugreport",
-        "Collect what is needed to find a fault, redacted.",
-        "--experiment demo --write report.txt",
-    ),
     "ask": Command(
         "ask:ask", "Ask a model one question, and see prompt, answer and score.", "--model tiny-2-qwen2 --task bf"
     ),

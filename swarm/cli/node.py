@@ -28,7 +28,6 @@ from cyclopts.validators import Number
 from swarm.cli.before_start import (
     PROFILE,
     make_ready,
-    refuse_other_models,
     refuse_place,
     refuse_unsuited,
     say_for_whom,
@@ -192,7 +191,6 @@ def joined_as(role: str, words: Sequence[str], node_flags: NodeFlags, **own: Any
     assert experiment is not None, "there is no end to the patience"
     _refuse_finished(run, snapshot(run), alone.cadence.liveness_timeout)
     joining = take(node_flags, run, experiment, role=role, **named)
-    refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     asked = asked_for(words, replace(node_flags, path=None), joining.adopted)
     this_process_runs(joining.settings, role, [joining.settings.node_id] if joining.settings.node_id else [])
@@ -264,7 +262,6 @@ def _started(
     if settings.role != "coordinator":
         _refuse_to_miss(run, settings)
     joining = take(run_flags, run, experiment, **named)
-    refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     return NodeToStart(joining.settings, asked_for(words, run_flags, joining.adopted))
 

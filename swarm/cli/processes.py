@@ -1,7 +1,7 @@
 """The processes of an experiment that this user runs on this machine: how they are found, and how they are ended.
 
     swarm up | node | workers ─▶ {runtime folder}/{experiment's digest}-{pid}, locked as long as the process lives
-    swarm down ─▶ each such file ─▶ is it locked by that very process? same start, same command line? ─▶ signals
+    swarm down ─▶ each such file ─▶ is it locked by the very process that its name says? ─▶ signals
 
 Whoever starts nodes looks first, for its nodes would have to end at once, since their ids are taken:
 
@@ -42,7 +42,7 @@ from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError
-from swarm.node.process.host import process_started_at, this_process
+from swarm.node.process.host import this_process
 from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import STOPPED, is_alive, process_runs
 from swarm.store.run import Run
@@ -65,6 +65,8 @@ LOOK_EVERY, LOOK_EVERY_PAID = 2.0, 60.0
 """Seconds between two looks at a run; the second where requests are paid for."""
 BEATS = 3
 """Heartbeat intervals for which a registration is watched, as a node that finds its id taken does."""
+MOST_LOOKS = 60
+"""Looks at one registration while it is watched: in a bucket each is paid for."""
 LONG_SECONDS = 5.0
 """Who is to wait for longer is told why."""
 _MOST_BYTES = 1 << 20
@@ -81,10 +83,6 @@ class ProcessFile(msgspec.Struct, frozen=True):
     """Holds what a process says of itself."""
 
     pid: int
-    started_at: float
-    """Clock ticks from boot; 0.0 where the system does not tell."""
-    command: list[str]
-    """Empty where the system does not tell."""
     parent: int
     path: str
     """The shared folder."""
@@ -102,31 +100,17 @@ class ProcessFile(msgspec.Struct, frozen=True):
 
 def this_process_runs(settings: Settings, role: str, nodes: Sequence[str]) -> None:
     """Write this process down, locked until it ends. Where that cannot be, it says so and nothing else changes."""
-    file = _described(settings, role, nodes)
-    name = f"{_digest(file.path, file.experiment)}-{file.pid}"
+    place, pid = _real(settings), os.getpid()
+    file = ProcessFile(pid, os.getppid(), place, settings.experiment, role, list(nodes))
     problems = []
     for path in _runtime_folders():
         try:
             with _opened(path, make=True) as folder:
-                _lock_for_good(folder, name, msgspec.json.encode(file))
+                _lock_for_good(folder, f"{_digest(place, file.experiment)}-{pid}", msgspec.json.encode(file))
             return
         except OSError as error:
             problems.append(str(error))
     warn(f"`swarm down` will not find this process: {'; '.join(problems)}")
-
-
-def _described(settings: Settings, role: str, nodes: Sequence[str]) -> ProcessFile:
-    pid = os.getpid()
-    return ProcessFile(
-        pid=pid,
-        started_at=process_started_at(pid),
-        command=command_of(pid),
-        parent=os.getppid(),
-        path=_real(settings),
-        experiment=settings.experiment,
-        role=role,
-        nodes=list(nodes),
-    )
 
 
 def _lock_for_good(folder: int, name: str, data: bytes) -> None:
@@ -211,8 +195,7 @@ def _verified(folder: int, name: str, pid: int) -> Running | None:
         if (pidfd := _pidfd_of(pid)) is not None:
             opened.callback(os.close, pidfd)
         file = forms.decode(os.pread(descriptor, _MOST_BYTES, 0), ProcessFile)
-        there = (_holder(descriptor), process_started_at(pid), command_of(pid))  # asked after pidfd holds it
-        if there != (file.pid, file.started_at, file.command):
+        if _holder(descriptor) != file.pid:  # asked again once pidfd holds it
             return None
         return Running(file, descriptor, pidfd, opened.pop_all())
 
@@ -234,14 +217,6 @@ def _pidfd_of(pid: int) -> int | None:
         raise
     except (AttributeError, OSError):
         return None
-
-
-def command_of(pid: int) -> list[str]:
-    """Returns the command line of a process; empty where the system does not tell."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
-    except OSError:
-        return []
 
 
 def _runtime_folders() -> list[Path]:
@@ -364,20 +339,21 @@ class EndRequest:
     ever."""
 
     def __init__(self) -> None:
-        self._is_set = False
+        self.exit_code = 0
+        """What the program ends with: 128 and the number of the signal, 0 where nobody asked."""
 
-    def set(self) -> None:
+    def set(self, number: int = signal.SIGTERM) -> None:
         """Notes that somebody asks this to end."""
-        self._is_set = True
+        self.exit_code = 128 + number
 
     def is_set(self) -> bool:
         """Tells whether anybody does."""
-        return self._is_set
+        return self.exit_code > 0
 
     def wait(self, seconds: float) -> None:
         """Waits so many seconds, or until somebody asks this to end."""
         ends = time.monotonic() + seconds
-        while not self._is_set and (left := ends - time.monotonic()) > 0:
+        while not self.is_set() and (left := ends - time.monotonic()) > 0:
             time.sleep(min(left, HEARD_WITHIN))
 
 
@@ -395,7 +371,7 @@ def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Ite
     def ask(number: int, _: FrameType | None) -> None:
         if asked.is_set():
             os._exit(128 + number)
-        asked.set()
+        asked.set(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -411,45 +387,25 @@ def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
     Raises:
         ExperimentError: there is one; says what to do.
     """
+    named = shlex.join(["--path", settings.place, "--experiment", settings.experiment])
+    others = (
+        "choose another --experiment for a new one, or join it with a node of another name: "
+        f"`swarm node {named} --node-id NAME`"
+    )
     with running(settings) as found:
         files = [process.file for process in found]
-        taken = [file for file in files if file.role in (UP, COPY) or {*file.nodes} & {*names}]
+        taken = [file.title for file in files if file.role in (UP, COPY) or {*file.nodes} & {*names}]
     if taken:
-        raise ExperimentError(_running_here(settings, run, taken))
-    if beating := _beating(settings, run, names):
+        raise ExperimentError(
+            f"{run.store.describe()} is running: {', '.join(taken)}. End it with `swarm down {named}`, {others}"
+        )
+    here, wall, timeout = this_process(), time.time(), settings.cadence.liveness_timeout
+    peers = {name: peer for name in names if (peer := read_peer(run, name)) and is_alive(peer, wall, timeout, here)}
+    if beating := first_moved(run, peers, BEATS * settings.cadence.heartbeat_interval):
         raise ExperimentError(
             f"{run.store.describe()} is running: {', '.join(beating)} beat in it, of another machine or user. Stop "
-            f"them there (`swarm down`), {_other_ways(settings)}"
+            f"them there (`swarm down`), {others}"
         )
-
-
-def _running_here(settings: Settings, run: Run, taken: Sequence[ProcessFile]) -> str:
-    return (
-        f"{run.store.describe()} is running: {', '.join(file.title for file in taken)}. End it with "
-        f"`swarm down {_named(settings)}`, {_other_ways(settings)}"
-    )
-
-
-def _other_ways(settings: Settings) -> str:
-    return (
-        "choose another --experiment for a new one, or join it with a node of another name: "
-        f"`swarm node {_named(settings)} --node-id NAME`"
-    )
-
-
-def _named(settings: Settings) -> str:
-    return shlex.join(["--path", settings.place, "--experiment", settings.experiment])
-
-
-def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
-    """Returns those nodes that show a later heartbeat while they are watched; at once where none looks alive."""
-    here, wall = this_process(), time.time()
-    first = {
-        name: peer
-        for name in names
-        if (peer := read_peer(run, name)) and is_alive(peer, wall, settings.cadence.liveness_timeout, here)
-    }
-    return _first_moved(run, first, settings)
 
 
 def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
@@ -458,25 +414,22 @@ def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
     An hour between two clocks makes a live node look silent for an hour, and of a dead one nothing moves.
     """
     here = this_process()
-    return _first_moved(
-        run,
-        {peer.peer_id: peer for peer in read_peers(run) if peer.status != STOPPED and process_runs(peer, here) is None},
-        settings,
-    )
+    peers = [peer for peer in read_peers(run) if peer.status != STOPPED and process_runs(peer, here) is None]
+    return first_moved(run, {peer.peer_id: peer for peer in peers}, BEATS * settings.cadence.heartbeat_interval)
 
 
-def _first_moved(run: Run, first: Mapping[str, PeerFile], settings: Settings) -> list[str]:
-    seconds = BEATS * settings.cadence.heartbeat_interval
-    if first and seconds > LONG_SECONDS:
-        one = shorten(min(first), 24)
-        say(f"watching for {seconds:.0f} s whether {len(first)} nodes of other machines beat, such as {one}")
+def first_moved(run: Run, before: Mapping[str, PeerFile], seconds: float) -> list[str]:
+    """Watches registrations for so many seconds at most, and returns the names of the first whose heartbeat moves."""
+    if before and seconds > LONG_SECONDS:
+        one = shorten(min(before), 24)
+        say(f"watching for {seconds:.0f} s whether {len(before)} nodes of other machines beat, such as {one}")
     deadline = time.monotonic() + seconds
-    while first and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-        if moved := [name for name, peer in first.items() if _moved(peer, read_peer(run, name))]:
+    while before and time.monotonic() < deadline:
+        time.sleep(max(POLL_SECONDS, seconds / MOST_LOOKS))
+        if moved := [name for name, peer in before.items() if _moved(peer, read_peer(run, name))]:
             return moved
     return []
 
 
 def _moved(before: PeerFile, now: PeerFile | None) -> bool:
-    return now is not None and now.incarnation == before.incarnation and now.beat > before.beat
+    return now is not None and (now.incarnation, now.beat) != (before.incarnation, before.beat)

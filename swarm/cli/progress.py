@@ -1,18 +1,16 @@
 """What `swarm up` shows while a swarm runs: who loads what, a line per round, every warning with its node, and the end.
 
-metrics ─▶ rounds that are over ─┬▶ UpRound, a line for people        a view that fails is said once, with its type
-events ──▶ models, warnings ─────┘  with --json a line of JSON        and place, and the nodes go on
+metrics ─▶ rounds that are over ─┬▶ lines for people                  a view that fails is said once, with its type
+events ──▶ models, warnings ─────┘                                    and place, and the nodes go on
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import time
 import traceback
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 
@@ -25,13 +23,11 @@ from swarm.cli.say import say
 from swarm.records.first_round import advice, first_round, pace_line
 from swarm.records.growing import GrowingLines
 from swarm.records.pace import StepPace
-from swarm.records.progress import NodeProgress
 from swarm.records.round_forecast import RoundForecast, slowest
 from swarm.records.stream import Event, EventStream, WantedEvents
-from swarm.records.table import Odd, measured, parse_row
+from swarm.records.table import measured, parse_row
 from swarm.store.run import Run
 from swarm.views.events import render
-from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
@@ -71,61 +67,23 @@ def _place(error: Exception) -> str:
     return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
-class UpRound(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
-    """A round that is over, over the workers of `swarm up` that reported it; a line of `swarm up --json`."""
-
-    round: int
-    """Its number from 0, as in files, folders and logs."""
-    max_rounds: int
-    """Rounds that there will be."""
-    nodes: int
-    """Of its workers those that reported it."""
-    reward: float
-    """The mean of their mean rewards."""
-    reward_min: float
-    """The lowest of their mean rewards."""
-    reward_max: float
-    """The highest of their mean rewards."""
-    answer_tag_rate: float
-    """Share of completions with a closed answer."""
-    reward_given_tagged: float | None
-    """Mean reward of these; null: there was none."""
-    external_groups: int
-    """Peers' groups trained on, by all nodes together."""
-    external_wanted: int
-    """Those that all nodes together asked for."""
-    seconds: float
-    """Of the slowest node."""
-
-    @property
-    def line(self) -> str:
-        """Returns the round as a line for people."""
-        given = "-" if self.reward_given_tagged is None else f"{self.reward_given_tagged:.3f}"
-        return (
-            f"round {self.round:>4}  {self.round + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} done  "
-            f"reward {self.reward:.3f} "
-            f"({self.reward_min:.3f} to {self.reward_max:.3f})  tagged {self.answer_tag_rate:4.0%} x {given:5}  "
-            f"external {self.external_groups}/{self.external_wanted}  {self.seconds:.1f} s  {self.nodes} nodes"
-        )
-
-
-def round_of(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> UpRound:
-    """Sums up the rows of one round."""
+def round_line(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> str:
+    """Returns a round that is over, as its rows have it, as a line for people."""
     rows = measured(rows) or rows
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
-    return UpRound(
-        round=number,
-        max_rounds=max_rounds,
-        nodes=len(rows),
-        reward=fmean(rewards),
-        reward_min=min(rewards),
-        reward_max=max(rewards),
-        answer_tag_rate=fmean(tagged),
-        reward_given_tagged=sum(rewards) / sum(tagged) if sum(tagged) > 0 else None,
-        external_groups=sum(row.external_groups for row in rows),
-        external_wanted=sum(row.external_wanted for row in rows),
-        seconds=max(row.seconds_round for row in rows),
+    given = f"{sum(rewards) / sum(tagged):.3f}" if sum(tagged) > 0 else "-"
+    external, wanted = sum(row.external_groups for row in rows), sum(row.external_wanted for row in rows)
+    return (
+        f"round {number:>4}  {number + 1:>{len(str(max_rounds))}}/{max_rounds} done  "
+        f"reward {fmean(rewards):.3f} ({min(rewards):.3f} to {max(rewards):.3f})  "
+        f"tagged {fmean(tagged):4.0%} x {given:5}  external {external}/{wanted}  "
+        f"{max(row.seconds_round for row in rows):.1f} s  {len(rows)} nodes"
     )
+
+
+async def short_pause() -> None:
+    """Waits until it is time to look again."""
+    await anyio.sleep(REFRESH_SECONDS)
 
 
 def stopping_line(pace: StepPace) -> str:
@@ -145,8 +103,7 @@ class UpProgress:
         run: Run,
         swarm: LocalSwarm,
         surviving: Surviving | None = None,
-        show_round: Callable[[UpRound], None] = lambda found: say(found.line),
-        pause: Callable[[], Awaitable[None]] = lambda: anyio.sleep(REFRESH_SECONDS),
+        pause: Callable[[], Awaitable[None]] = short_pause,
     ) -> None:
         """Make one that shows what is new from now on.
 
@@ -156,7 +113,6 @@ class UpProgress:
         self._run = run
         self._pause = pause
         self._logs_read_at = -math.inf
-        self._show_round = show_round
         self._workers = swarm.worker_names
         self._settings = settings = swarm.settings
         self._spread = settings.staleness_window if settings.clock == "own" else 0
@@ -171,10 +127,6 @@ class UpProgress:
         self.pace = StepPace()
         """Of the steps of all nodes."""
         self._events = EventStream(run, WantedEvents(frozenset(swarm.names), level="info"))
-        self._odd: dict[str, Odd] = defaultdict(Odd)
-        """Rows left out or clamped so far."""
-        self._odd_said: set[str] = set()
-        """Nodes of which that was said."""
         self._surviving = surviving or Surviving()
         with self._surviving.view("progress"):
             self._forget_what_was()
@@ -206,7 +158,6 @@ class UpProgress:
             self._show_logged()
         for node, row in self._new_rows():
             self._rounds.setdefault(row.round, {})[node] = row
-        self._say_what_is_odd()
         newest = max(self._rounds, default=-1)
         for number in sorted(self._rounds):
             if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < len(self._workers):
@@ -216,7 +167,7 @@ class UpProgress:
                 self._shown.add(number)
                 for row in rows.values():
                     self.pace.observe(row)
-                self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
+                say(round_line(number, self._settings.max_rounds, list(rows.values())))
                 self._foresee(number, list(rows.values()))
 
     def _foresee(self, number: int, rows: Sequence[MetricsRow]) -> None:
@@ -257,64 +208,6 @@ class UpProgress:
         for node in self._workers:
             growing = self._growing.setdefault(node, GrowingLines(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
-            rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
+            rows = (row for line in lines if (row := parse_row(line, MetricsRow)))
             last = self._settings.max_stages - 1
             yield from ((node, row) for row in rows if row.round < self._settings.max_rounds and row.stage == last)
-
-    def _say_what_is_odd(self) -> None:
-        """Once of each node; the summary counts them."""
-        for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
-            self._odd_said.add(node)
-            say(f"{shorten(node, 64)}: rows that are out of their bounds: {self._odd[node].example}")
-
-
-Emit = Callable[[msgspec.Struct], None]
-"""Writes one line of JSON."""
-
-
-class UpEnd(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
-    """The last line of `swarm up --json`."""
-
-    exit_code: int
-    """Of the command."""
-    finished: bool
-    """The experiment has all its rounds."""
-    rounds_done: int
-    """Rounds that are over for one of its workers at least."""
-    max_rounds: int
-    """Rounds that there are to be."""
-    cumulative_reward: float
-    """Of its workers, over all rounds."""
-    again: str
-    """The command that goes on."""
-
-
-@contextmanager
-def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
-    """Keeps all but JSON off the standard output: what is said to people goes to the standard error meanwhile."""
-    if not wanted:
-        yield None
-        return
-    out = sys.stdout
-
-    def emit(line: msgspec.Struct) -> None:
-        with suppress(OSError):  # a reader that went away must not end a swarm of days
-            out.write(msgspec.json.encode(line).decode() + "\n")
-            out.flush()
-
-    with redirect_stdout(sys.stderr):
-        yield emit
-
-
-def end_of(progress: Mapping[str, NodeProgress], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
-    """Sums up the rows of this swarm's workers at the end; those of others are left out."""
-    settings, own = swarm.settings, [progress[name] for name in swarm.worker_names if name in progress]
-    ended = [number for of_node in own for number in of_node.rounds_between(end=settings.max_rounds)]
-    return UpEnd(
-        exit_code=code,
-        finished=done,
-        rounds_done=max(ended, default=-1) + 1,
-        max_rounds=settings.max_rounds,
-        cumulative_reward=sum(of_node.last.cumulative_reward for of_node in own if of_node.last),
-        again=f"{again} --rounds {2 * settings.max_rounds if done else settings.max_rounds}",
-    )

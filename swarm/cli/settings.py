@@ -1,4 +1,4 @@
-"""`swarm settings`: every setting, its value, and where the value came from; an example of a settings file."""
+"""`swarm settings`: every setting, its value, and where the value came from."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.before_start import suited
@@ -18,7 +18,7 @@ from swarm.cli.run_flags import NodeFlags
 from swarm.cli.say import print_result, warn
 from swarm.config import sources_of
 from swarm.config.constraints import as_text
-from swarm.config.declared import TABLES, Declared, allowed_of_table, declared, example_file, sections
+from swarm.config.declared import TABLES, Declared, allowed_of_table, declared, sections
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean, named
@@ -28,37 +28,21 @@ _WIDEST_VALUE = 32
 _WIDEST_SOURCE = 40
 _WIDEST_ALLOWED = 60
 _FOOTER = (
-    "name: in a settings file (--config FILE; `swarm settings --example` prints one). `swarm settings NAME ...` says "
-    "what one means."
+    "name: in a settings file (--config FILE) of lines `name = value`. `swarm settings NAME ...` says what one means."
 )
 
 
-class SettingRow(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, kw_only=True)
+class SettingRow(Declared):
     """One setting as listed."""
 
-    variable: str
-    """All names of the environment variable."""
-    setting: str
-    """Its name in a settings file."""
-    default: Any
     value: Any
     source: str
-    meaning: str
-    section: str = ""
-    flag: str = ""
-    """Flag of the commands that run something; empty: it has none."""
-    allowed: str = ""
-    """In words; empty: any text, or True and False."""
-    table: str = ""
-    """The table whose key it is; empty: it is none."""
-    shown: str = ""
-    """Its name as people are shown it: `limits.max_peers`."""
 
 
 def settings(
     *names: str,
     node_flags: NodeFlags | None = None,
-    example: bool = False,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
     """Show every setting, its value and where it came from.
@@ -66,12 +50,8 @@ def settings(
     Args:
         names: Only these, with what they mean: setting, variable or flag.
         node_flags: what a run would be started with.
-        example: Print a settings file with every setting at its default, as a comment.
         as_json: JSON instead of a table.
     """
-    if example:
-        sys.stdout.write(example_file())
-        return
     FIELDS.look_further()
     for problem in FIELDS.problems:
         warn(problem)
@@ -112,19 +92,7 @@ def list_settings(node_flags: NodeFlags, environ: Mapping[str, str], only: Colle
 
 def _row(one: Declared, value: Any, source: str) -> SettingRow:
     hidden = FIELDS[one.name].metadata["secret"] and value is not None
-    return SettingRow(
-        variable=", ".join(one.variables),
-        setting=one.name,
-        default=one.default,
-        value="(set, not shown)" if hidden else value,
-        source=source,
-        meaning=one.meaning,
-        section=one.section,
-        flag=one.flag,
-        allowed=one.allowed,
-        table=one.table,
-        shown=one.shown,
-    )
+    return SettingRow(**vars(one), value="(set, not shown)" if hidden else value, source=source)
 
 
 def render(rows: Sequence[SettingRow]) -> str:
@@ -133,7 +101,7 @@ def render(rows: Sequence[SettingRow]) -> str:
     A setting that is a table has one line, which shows those of its keys that are not at their defaults.
     """
     head = ("  name", "value", "from", "variable", "flag", "allowed")
-    ours = [[*members] for _, members in groupby(rows, key=lambda row: row.table or row.setting)]
+    ours = [[*members] for _, members in groupby(rows, key=lambda row: row.table or row.name)]
     cells = table(head, [_cells(of_one) for of_one in ours], left=range(len(head))).split("\n")
     lines, rest = [_cut(cells[0])], iter(cells[1:])
     for section, members in groupby(ours, key=lambda of_one: of_one[0].section):
@@ -145,23 +113,26 @@ def _cells(rows: Sequence[SettingRow]) -> tuple[str, ...]:
     """Returns the cells of a setting, or of a table's keys."""
     row = rows[0] if len(rows) == 1 else _as_one(rows)
     value, source = shorten(as_text(row.value), _WIDEST_VALUE), shorten(row.source, _WIDEST_SOURCE)
-    return (f"  {row.setting}", value, source, row.variable, row.flag, shorten(row.allowed, _WIDEST_ALLOWED))
+    allowed = shorten(row.allowed, _WIDEST_ALLOWED)
+    return (f"  {row.name}", value, source, ", ".join(row.variables), row.flag, allowed)
 
 
 def _as_one(keys: Sequence[SettingRow]) -> SettingRow:
     declared_table = FIELDS.tables.by_name[keys[0].table]
-    said = {row.setting: row for row in keys if row.value != row.default}
-    main = next((row for row in keys if row.setting == row.table), None)
+    said = {row.name: row for row in keys if row.value != row.default}
+    main = next((row for row in keys if row.name == row.table), None)
     values = {key: said[flat].value for key, flat in declared_table.flat_names.items() if flat in said}
     return SettingRow(
-        variable=declared_table.variable,
-        setting=declared_table.name,
-        default=None,
-        value=main.value if main and {*said} <= {main.setting} else values or "defaults",
-        source=", ".join(dict.fromkeys(row.source for row in said.values())) or "default",
-        meaning=TABLES[declared_table.name],
+        name=declared_table.name,
+        section=keys[0].section,
+        variables=(declared_table.variable,),
         flag=main.flag if main else "",
+        default=None,
         allowed=allowed_of_table(declared_table.name),
+        choices=(),
+        meaning=TABLES[declared_table.name],
+        value=main.value if main and {*said} <= {main.name} else values or "defaults",
+        source=", ".join(dict.fromkeys(row.source for row in said.values())) or "default",
     )
 
 
@@ -179,7 +150,7 @@ def _described(row: SettingRow) -> str:
         "value": f"{as_text(row.value)} (from: {row.source})",
         "default": as_text(row.default),
         "allowed": row.allowed,
-        "variable": row.variable,
+        "variable": ", ".join(row.variables),
         "flag": row.flag,
         "section": row.section,
     }

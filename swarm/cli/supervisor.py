@@ -7,7 +7,8 @@
 
 A node that was killed, by the machine for want of memory or by a person, goes on where it was when it starts again; one
 that failed by itself would fail again. Nothing that becomes of a program stops a swarm: it is asked to end once the
-nodes have, and killed after PATIENCE. A program's standard input ends with the supervisor, however that ends.
+nodes have, and killed after PATIENCE unless it is a patient one. A program's standard input ends with the supervisor,
+however that ends.
 
 Workers that are several are forked from one process, which imports what they need once (fork_server.py).
 
@@ -21,7 +22,7 @@ import os
 import signal as signals
 import subprocess
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -36,6 +37,8 @@ from swarm.cli.say import say, warn
 from swarm.config import DAEMONS, Settings, command_line, without_settings
 
 LINES_KEPT = 40
+LAST_LINES = 5
+"""Of a quiet program that fails."""
 LONGEST_LINE = 1 << 14
 """Bytes of a line without an end."""
 MOMENT = 1.0
@@ -142,15 +145,14 @@ class Supervisor:
     async def run(self, child: DaemonChild) -> None:
         """Start one child and stay with it until it ends for good; cancelling kills it."""
         self.children.append(child)
-        exit_code = await self._live(child)
-        for pause in RESTART_PAUSES:
-            if self.stopping or not _was_killed(exit_code):
+        for pause in (*RESTART_PAUSES, None):
+            exit_code = await self._live(child)
+            if self.stopping or not _was_killed(exit_code) or pause is None:
                 break
             name = signals.strsignal(-exit_code)
             say(f"{child.node_id} was killed by signal {-exit_code} ({name}); it starts again in {pause:g} s")
             if not await _pause(pause, self._stop_asked):
                 break
-            exit_code = await self._live(child)
         child.exit_code = exit_code
         if exit_code and not (self.stopping and exit_code in STOPPED):
             self.failure = self.failure or child
@@ -202,6 +204,10 @@ class ProgramBeside:
     """The command that starts it, without `swarm`; a person could type it."""
     settings: Mapping[str, str]
     """Variables that it gets besides, the secret ones too."""
+    quiet: bool = False
+    """What it says is shown only where it fails: its last lines."""
+    patient: bool = False
+    """It has all the time that it needs to end."""
 
     @property
     def command(self) -> str:
@@ -243,6 +249,7 @@ class ProgramsBeside:
         self._programs = programs
         self._environ = dict(environ)
         self._patience = patience
+        self._patient = {program.title for program in programs if program.patient}
         self._running: dict[str, Process | ForkedProcess] = {}
         self._ending = anyio.Event()
 
@@ -255,26 +262,27 @@ class ProgramsBeside:
                     lives.start_soon(self._live, program)
                 yield
                 self._ending.set()
-                self._signal(signals.SIGTERM)
+                self._signal(signals.SIGTERM, self._running)
                 waiting.start_soon(self._kill_late)
             waiting.cancel_scope.cancel()
 
     def insist(self) -> None:
         """End them at once."""
-        self._signal(signals.SIGKILL)
+        self._signal(signals.SIGKILL, self._running)
 
-    def _signal(self, number: signals.Signals) -> None:
-        for process in self._running.values():
+    def _signal(self, number: signals.Signals, titles: Iterable[str]) -> None:
+        for title in titles:
             with suppress(ProcessLookupError):
-                process.send_signal(number)
+                self._running[title].send_signal(number)
 
     async def _kill_late(self) -> None:
-        """Give them their time, and kill what is left then."""
+        """Give them their time, and kill those of the impatient that are left then."""
         await anyio.sleep(min(MOMENT, self._patience))
-        say(f"waiting for: {', '.join(sorted(self._running))} ({self._patience:.0f} s at most)")
+        say(f"waiting for: {', '.join(sorted(self._running))}")
         await anyio.sleep(self._patience)
-        warn(f"ended before they were done: {', '.join(sorted(self._running))}")
-        self.insist()
+        if late := sorted(self._running.keys() - self._patient):
+            warn(f"ended before they were done: {', '.join(late)} ({self._patience:.0f} s were over)")
+        self._signal(signals.SIGKILL, late)
 
     async def _live(self, program: ProgramBeside) -> None:
         for pause in (*RESTART_PAUSES, None):
@@ -288,6 +296,7 @@ class ProgramsBeside:
 
     async def _once(self, program: ProgramBeside) -> int:
         """One life; its exit code."""
+        last = deque[str](maxlen=LAST_LINES)
         async with await _started(program.words, self._environ, program.settings, subprocess.PIPE) as process:
             self._running[program.title] = process
             try:
@@ -295,10 +304,15 @@ class ProgramsBeside:
                 if self._ending.is_set():
                     process.send_signal(signals.SIGTERM)
                 async for line in _lines(process):
-                    say(f"{program.title}: {line.removeprefix('swarm: ')}")
-                return await process.wait()
+                    last.append(f"{program.title}: {line.removeprefix('swarm: ')}")
+                    if not program.quiet:
+                        say(last[-1])
+                code = await process.wait()
             finally:
                 del self._running[program.title]
+        if program.quiet and code not in (0, *STOPPED):
+            say("\n".join(last))
+        return code
 
 
 def give_way(pid: int) -> None:

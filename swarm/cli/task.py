@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import anyio
 import msgspec
@@ -121,7 +119,7 @@ def try_task(
     Args:
         name: A task of the settings file or of a family, or a file: task.py, questions.jsonl, .csv or .parquet.
         answer: An answer to the first question, as it would stand between the tags; may be given more than once: of a
-            task that replies, these are the turns of one conversation. On a terminal they are asked for.
+            task that replies, these are the turns of one conversation.
         seed: Of the first question.
     """
     require_for("`swarm task try`")
@@ -145,49 +143,31 @@ async def _try(task: Task, answers: Sequence[str], seeds: Sequence[int]) -> int:
 
 
 async def _by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -> None:
-    """Answers given on the command line, or asked for."""
+    """Scores the answers of the command line: of a task that replies they are the turns of one conversation."""
     if scorer.conversing(question.known_origin()):
         return await _converse_by_hand(scorer, question, answers)
     if answers:
         say("scored as answers to the first question:")
     for answer in answers:
-        await _give(scorer, question, answer)
-    if answers or not sys.stdin.isatty():
-        return None
-    say("answers to the first question, one a line; an empty line ends them")
-    with suppress(EOFError):
-        while answer := await anyio.to_thread.run_sync(input, "answer> "):
-            await _give(scorer, question, answer)
+        found = await _score(scorer, question, [answer])
+        raised = " (the scorer raised, or gave no reward)" if found.errors else ""
+        say(f"reward {found.rewards[0]:g} for {_quoted(answer)}{' (ended: see above)' if found.killed else raised}")
     return None
 
 
 async def _converse_by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -> None:
-    """The first conversation, with the answers as its turns."""
     talk = TriedConversation(scorer, question)
-    given = iter(answers)
-    while not talk.over:
-        answer = next(given, None) if answers else await _typed()
-        if answer is None:
+    for answer in answers:
+        if talk.over:
             break
         reply = await talk.say(answer)
-        say(f"turn {len(talk.turns)}: {shorten(answer, 100)!r}\n{'(it is over)' if reply is None else reply[:2_000]}")
+        say(f"turn {len(talk.turns)}: {_quoted(answer)}\n{'(it is over)' if reply is None else reply[:2_000]}")
     if talk.turns:
         say(f"reward {(await talk.score()).rewards[0]:g} for {len(talk.turns)} of {question.turns} turns")
 
 
-async def _typed() -> str | None:
-    """Returns a line from a terminal, None where nothing more comes."""
-    if not sys.stdin.isatty():
-        return None
-    with suppress(EOFError):
-        return await anyio.to_thread.run_sync(input, "answer> ") or None
-    return None
-
-
-async def _give(scorer: Scorer, question: Question, answer: str) -> None:
-    found = await _score(scorer, question, [answer])
-    why = " (ended: see above)" if found.killed else " (the scorer raised, or gave no reward)" if found.errors else ""
-    say(f"reward {found.rewards[0]:g} for {shorten(answer, 100)!r}{why}")
+def _quoted(answer: str) -> str:
+    return repr(shorten(answer, 100))
 
 
 def found(name: str, settings: Settings) -> Task:
@@ -250,25 +230,22 @@ class TaskReport:
     scoring: list[float] = field(default_factory=list)
     """Seconds for a group of GROUP answers that differ, or of conversations, with the same."""
 
-    def note_failures(self, counted: Sequence[Failing], ended: str, raised: str) -> None:
-        """Notes what was ended by its bounds, and what raised; `ended` and `raised` follow the number of times."""
-        killed, errors = sum(one.killed for one in counted), sum(one.errors for one in counted)
+    def note_failures(self, killed: int, errors: int, ended: str, raised: str) -> None:
+        """Notes how often something was ended by its bounds, and how often it raised; `ended` and `raised` follow the
+        number of times."""
         if killed:
             self.problems.append(f"{killed} times {ended}: what its process said stands above")
         if errors and raised:
             self.problems.append(f"{errors} times {raised}")
 
-
-class Failing(Protocol):
-    """Counts how often a scorer failed."""
-
-    @property
-    def killed(self) -> int:
-        """Returns how often its bounds ended it."""
-
-    @property
-    def errors(self) -> int:
-        """Returns how often it raised, or returned what it may not."""
+    def note_slowness(self, what: str) -> None:
+        """Notes that scoring takes so long that a busy machine would end it."""
+        share = statistics.median(self.scoring) / Limits().cpu_s if self.scoring else 0.0
+        if share > SLOW_SHARE:
+            self.problems.append(
+                f"slow: a question and {GROUP} {what} take {share:.0%} of the second of processor time that they have; "
+                "on a busy machine they are killed"
+            )
 
 
 async def check(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int]) -> TaskReport:
@@ -279,10 +256,12 @@ async def check(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int])
         for number, question in enumerate(report.questions[:CONVERSED]):
             if not report.problems:
                 await _converse(scorer, other, question, number, report)
+        report.note_slowness("conversations")
     elif report.questions:
         if task.task not in Families(task.families, task.defined).executing:
             await _own_answers(scorer, report)
         await _odd_answers(scorer, report)
+        report.note_slowness("answers")
     return report
 
 
@@ -332,17 +311,12 @@ async def _odd_answers(scorer: Scorer, report: TaskReport) -> None:
         began = time.perf_counter()
         await _score(scorer, question, [f"{number}{letter}" for letter in "abcdefgh"[:GROUP]])
         report.scoring.append(time.perf_counter() - began)
-    share = sorted(report.scoring)[len(report.scoring) // 2] / Limits().cpu_s
-    if share > SLOW_SHARE:
-        report.problems.append(
-            f"slow: a question and {GROUP} answers take {share:.0%} of the second of processor time that they have; "
-            "on a busy machine they are killed"
-        )
 
 
-def _note_scoring(report: TaskReport, found: Sequence[Failing], what: str, *, raising: bool = True) -> None:
+def _note_scoring(report: TaskReport, found: Sequence[GroupScore], what: str, *, raising: bool = True) -> None:
     report.note_failures(
-        found,
+        sum(score.killed for score in found),
+        sum(score.errors for score in found),
         f"scoring {what} was ended: it took all of its time or memory, or tried what no scorer may (to open, import, "
         "execute, connect)",
         f"scoring {what} raised, or gave no number from 0 to 1" if raising else "",
@@ -402,7 +376,8 @@ async def _converse(scorer: Scorer, other: Scorer, question: Question, number: i
             if not talk.over:
                 await talk.say(script[turn % len(script)])
     report.note_failures(
-        talks,
+        sum(talk.killed for talk in talks),
+        sum(talk.errors for talk in talks),
         "a reply was ended: it took all of its time or memory, or tried what no task may (to open, import, execute, "
         "connect)",
         "reply raised, or gave neither None nor a text of 1 to 4,000 characters",
@@ -439,14 +414,8 @@ async def _score_conversations(
         problems.append(f"seed {question.known_origin().seed}: its conversations are refused: {error}")
         return
     report.scoring.append(time.perf_counter() - began)
-    report.note_failures(
-        [score], "scoring a conversation was ended", "scoring a conversation raised, or gave no number from 0 to 1"
-    )
+    _note_scoring(report, [score], "a conversation")
     if question.answer is not None and score.rewards[0] < FULL_ANSWER and not problems:
         problems.append(
             f"its own answer in the first turn does not give 1: {question.prompt!r:.200}, {question.answer!r:.80}"
-        )
-    if (share := report.scoring[-1] / Limits().cpu_s) > SLOW_SHARE and not problems:
-        problems.append(
-            f"slow: {len(talks)} conversations take {share:.0%} of the second of processor time that they have"
         )

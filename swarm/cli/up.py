@@ -2,7 +2,7 @@
 
     settings ─▶ plan: a coordinator, N workers ─▶ Supervisor ─▶ daemons ─▶ the shared folder
                                                                               │ metrics, events
-    terminal ◀─ commands, round lines, warnings, summary, resume command ◀────┘
+    terminal ◀─ nodes, round lines, warnings, summary, resume command ◀───────┘
 
 It watches the folder like anybody else could; the daemons do not know that they are supervised. With `--in-process`
 one daemon runs all workers; with `--no-coordinator` each of them goes through the rounds on its own clock.
@@ -14,24 +14,24 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import anyio
 from cyclopts import Parameter
 
 from swarm import entry_points
-from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
-from swarm.cli.copying import Mirror, bring_back, mirrored, refuse_mirror
+from swarm.cli.before_start import make_ready, refuse_place, refuse_unstartable, suited
+from swarm.cli.copying import bring_back, mirror_beside, refuse_mirror
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, open_experiment, settings_from
 from swarm.cli.fork_server import can_fork, fork_server
 from swarm.cli.help import further
-from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
+from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, show_dry_run, show_nodes, within_memory
 from swarm.cli.processes import UP, refuse_live, this_process_runs
-from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
+from swarm.cli.progress import Surviving, UpProgress, short_pause, stopping_line
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, RunFlags, UpFlags
 from swarm.cli.say import say
 from swarm.cli.supervisor import (
@@ -53,7 +53,7 @@ from swarm.records.files import read_clock
 from swarm.records.history import NodeHistory, read_to_sum_up
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.records.starts import last_starts
 from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
@@ -65,9 +65,8 @@ from swarm.wire import keys
 
 POLL_SECONDS = 0.1
 WRITER = "up"
-"""Who writes the plot."""
+"""Who makes the folder."""
 PROBE = f"{keys.DRAFTS}/{WRITER}/probe"
-PLOT = "reward.png"
 LEAVING = "leaving: the jobs go on"
 _MORE = further("More", 80)
 MOST_NAMED = 8
@@ -77,12 +76,12 @@ MOST_NAMED = 8
 def up(
     *,
     nodes: Annotated[int | None, Parameter(help=f"Number of workers; {DEFAULT_WORKERS} if not given.")] = None,
-    from_: Annotated[
-        str | None,
-        Parameter("--from", help="Repeat this experiment: its nodes, with the settings that they were started with."),
-    ] = None,
     dry_run: Annotated[
-        bool, Parameter(help="Say what would be started, with the settings that are no defaults, and start nothing.")
+        bool,
+        Parameter(
+            help="Say what would be started, with the settings that are no defaults and the command of each node, and "
+            "start nothing."
+        ),
     ] = False,
     in_process: Annotated[
         bool,
@@ -92,9 +91,6 @@ def up(
         bool, Parameter(negative="", group=_MORE, help="No common rounds: each worker goes on as fast as it can.")
     ] = False,
     force: Annotated[bool, Parameter(group=_MORE, help="Start even if the memory will not do.")] = False,
-    show_commands: Annotated[
-        bool, Parameter(group=_MORE, help="For each node the command that starts it by hand, instead of what it does.")
-    ] = False,
     unless_finished: Annotated[
         bool,
         Parameter(
@@ -114,14 +110,6 @@ def up(
     web: Annotated[
         bool, Parameter(negative="--no-web", help="At a terminal, serve the page of the run beside it.")
     ] = True,
-    as_json: Annotated[
-        bool,
-        Parameter(
-            "--json",
-            group=_MORE,
-            help="One JSON line per round and one at the end; all else goes to the standard error.",
-        ),
-    ] = False,
     cluster: ElsewhereFlags | None = None,
     up_flags: UpFlags | None = None,
 ) -> int:
@@ -132,72 +120,54 @@ def up(
     """
     require_for("`swarm up`")
     backend = elsewhere_of(cluster or ElsewhereFlags())
-    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force, "--no-web": not web}
-    given = [switch for switch, on in switches.items() if on]
-    if dry_run and as_json:
-        raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
+    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
     if against is not None:
-        besides = {"--from": from_, "--json": as_json, "--on": backend, **switches, "--no-web": None}
-        if refused := [flag for flag, on in besides.items() if on]:
+        if refused := [flag for flag, on in {"--on": backend, **switches}.items() if on]:
             raise ConfigError(f"--against runs two swarms on this machine: leave out {', '.join(refused)}")
         return _compare(nodes, against, seeds, up_flags, dry_run=dry_run)
     if seeds is not None:
         raise ConfigError("--seeds is for --against: name one seed with --seed, or give --against alone as well")
-    with lines_of_json(as_json) as emit:
-        own_cores = backend.cores if backend else None
-        planned = _planned_swarm(
-            nodes, from_, up_flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores
-        )
-        swarm = planned.swarm
-        refuse_place(swarm.settings.place)
-        if swarm.settings.mirror:
-            refuse_mirror(swarm.settings, here=backend is None)
-        words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
-        words += flag_words(cluster)
-        asked = asked_for(words, up_flags, planned.base, **planned.defaults)
-        if dry_run:
-            refuse_other_models(open_experiment(swarm.settings, WRITER), swarm.workers)
-            refuse_unstartable((*swarm.coordinators, *swarm.workers), here=backend is None)
-            show_dry_run(swarm, asked, swarm.settings, backend)
-            return 0
-        again = command_again(words, up_flags, without=("rounds",))  # the number of rounds is said at the end
-        if swarm.settings.mirror:
-            bring_back(swarm.settings, here=backend is None)
-        if unless_finished and (over := _said_if_finished(swarm.settings)):
-            say(over)
-            return 0
-        page = web and not as_json and backend is None and sys.stdout.isatty()
-        return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands, page=page)
+    own_cores = backend.cores if backend else None
+    planned = _planned_swarm(nodes, up_flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores)
+    swarm, settings, here = planned.swarm, planned.swarm.settings, backend is None
+    refuse_place(settings.place)
+    if settings.mirror:
+        refuse_mirror(settings, here=here)
+    given = [switch for switch, on in {**switches, "--no-web": not web}.items() if on]
+    words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *given, *flag_words(cluster)]
+    asked = asked_for(words, up_flags, planned.base, **UP_DEFAULTS)
+    if dry_run:
+        refuse_unstartable((*swarm.coordinators, *swarm.workers), here=here)
+        show_dry_run(swarm, asked, settings, backend)
+        return 0
+    again = command_again(words, up_flags, without=("rounds",))  # the number of rounds is said at the end
+    if settings.mirror:
+        bring_back(settings, here=here)
+    if unless_finished and (over := _said_if_finished(settings)):
+        say(over)
+        return 0
+    return _start(swarm, asked, again, backend, force=force, page=web and here and sys.stdout.isatty())
 
 
 def _compare(nodes: int | None, against: str, seeds: int | None, up_flags: UpFlags | None, *, dry_run: bool) -> int:
     """Runs the swarm of the flags beside one with other settings. Returns the exit code."""
     if seeds is not None and seeds < 1:
         raise ConfigError(f"--seeds must be at least 1, got {seeds}")
-    planned = _planned_swarm(nodes, None, up_flags, in_process=False, no_coordinator=False)
-    workers = len(planned.swarm.workers)
+    swarm = _planned_swarm(nodes, up_flags, in_process=False, no_coordinator=False).swarm
+    workers, flags = len(swarm.workers), up_flags or UpFlags()
     words = ["swarm", "up", "--nodes", str(workers), "--against", against]
     words += ["--seeds", str(seeds)] if seeds is not None else []
-    again, flags = command_again(words, up_flags), up_flags or UpFlags()
     compare = entry_points.needed(entry_points.AGAINST, "study", "--against")
-    given, defaults = as_settings(flags), planned.defaults
+    given, again = as_settings(flags), command_again(words, up_flags)
     asked = AgainstRequest(
-        planned.swarm.settings, workers, against, seeds or 1, given, flags.config, defaults, again, dry_run
+        swarm.settings, workers, against, seeds or 1, given, flags.config, UP_DEFAULTS, again, dry_run
     )
     code: int = compare(asked)
     return code
 
 
 def _start(
-    swarm: LocalSwarm,
-    asked: StartRequest,
-    again: str,
-    emit: Emit | None,
-    backend: Elsewhere | None,
-    *,
-    force: bool,
-    show_commands: bool,
-    page: bool,
+    swarm: LocalSwarm, asked: StartRequest, again: str, backend: Elsewhere | None, *, force: bool, page: bool
 ) -> int:
     settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
@@ -209,72 +179,46 @@ def _start(
     programs = programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
-    refuse_other_models(run, swarm.workers)
     make_ready(every_node, here=jobs is None)
     fitting = within_memory(swarm, plan_of(swarm), force) if jobs is None else swarm
     _make_folder(run)
-    _say_what_changed(run, fitting)
     children = fitting.children(asked, settings)
-    show_nodes(children, commands=show_commands)
+    show_nodes(children, commands=False)
+    shown = page_beside(settings) if page else []
     try:
-        shown = page_beside(settings) if page else []
-        code = run_loop(_run, fitting, run, children, [*programs, *shown], again, jobs, emit)
-        if shown:
-            say(f"open the page again: {shlex.join(['swarm', 'web', *where(settings)])}")
-        return code
+        code = run_loop(_run, fitting, run, children, [*programs, *mirror_beside(settings), *shown], again, jobs)
     except ClusterError:
         if jobs and jobs.left():
             say(jobs.how_to_follow(again))
         raise
+    if shown:
+        say(f"open the page again: {shlex.join(['swarm', 'web', *where(settings)])}")
+    return code
 
 
 class _Planned(NamedTuple):
     swarm: LocalSwarm
     base: Given
-    """Settings that an earlier experiment gave, or the models that are trained."""
-    defaults: dict[str, Any]
-    """Settings that this command gave."""
+    """What suits the models that are trained, or the experiment that goes on."""
 
 
 def _planned_swarm(
     nodes: int | None,
-    source: str | None,
     run_flags: RunFlags | None,
     *,
     in_process: bool,
     no_coordinator: bool,
     own_cores: int | None = None,
 ) -> _Planned:
-    """Plans the swarm of the flags, or of an earlier experiment with them. Raises ConfigError, ExperimentError."""
+    """Plans the swarm of the flags. Raises ConfigError."""
     if nodes is not None and nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    if source is None:
-        base = suited(run_flags, begins=True, **UP_DEFAULTS)
-        settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
-        settings = replace(settings, clock="own") if no_coordinator else settings
-        check_tasks(settings)
-        server_config(settings, "")
-        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base, UP_DEFAULTS)
-    swarm, base, changed = repetition(source, run_flags, in_process)
-    if nodes not in (None, len(swarm.workers)) or no_coordinator:
-        raise ConfigError(
-            f"--from {source}: it had {len(swarm.workers)} workers and a clock of its own kind, and is repeated with "
-            "both; leave out --nodes and --no-coordinator, or give all settings without --from"
-        )
-    if changed:
-        say(f"not as it was when {source} was made, so its rewards need not come out again: {'; '.join(changed)}")
-    return _Planned(swarm, base, {})
-
-
-def _say_what_changed(run: Run, swarm: LocalSwarm) -> None:
-    """An experiment that goes on with other settings than before says which."""
-    said: dict[tuple[str, ...], list[str]] = {}
-    for node in (*swarm.coordinators, *swarm.workers):
-        before = last_start(run, str(node.node_id))
-        if before and (changed := changed_settings(before, node.as_recorded())):
-            said.setdefault(tuple(changed), []).append(str(node.node_id))
-    for changes, names in said.items():
-        say(f"other settings than before, {', '.join(names)}: {'; '.join(changes)}")
+    base = suited(run_flags, begins=True, **UP_DEFAULTS)
+    settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
+    settings = replace(settings, clock="own") if no_coordinator else settings
+    check_tasks(settings)
+    server_config(settings, "")
+    return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base)
 
 
 def _make_folder(run: Run) -> None:
@@ -351,10 +295,9 @@ async def _run(
     programs: list[ProgramBeside],
     again: str,
     jobs: Jobs | None = None,
-    emit: Emit | None = None,
 ) -> int:
     async with _supervisor(swarm, jobs) as supervisor:
-        return await _watch(supervisor, swarm, run, children, programs, again, jobs, emit)
+        return await _watch(supervisor, swarm, run, children, programs, again, jobs)
 
 
 @asynccontextmanager
@@ -378,16 +321,10 @@ async def _watch(
     programs: list[ProgramBeside],
     again: str,
     jobs: Jobs | None,
-    emit: Emit | None,
 ) -> int:
-    settings = swarm.settings
-    surviving = Surviving()
-    shown: dict[str, Any] = {"show_round": emit} if emit else {}
-    if settings.sparing:
-        shown["pause"] = supervisor.heard
-    progress = UpProgress(run, swarm, surviving, **shown)
+    settings, surviving = swarm.settings, Surviving()
+    progress = UpProgress(run, swarm, surviving, supervisor.heard if settings.sparing else short_pause)
     beside = ProgramsBeside(programs, os.environ)
-    mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
@@ -399,12 +336,12 @@ async def _watch(
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
         def insist() -> None:
-            for insisting in (supervisor.insist, beside.insist, *([mirror.insist] if mirror else [])):
-                insisting()
+            supervisor.insist()
+            beside.insist()
 
         watching.start_soon(on_signals, stop, insist)
         watching.start_soon(progress.show)
-        async with mirrored(mirror), beside.running(), anyio.create_task_group() as lives:
+        async with beside.running(), anyio.create_task_group() as lives:
             for child in children:
                 lives.start_soon(supervisor.run, child)
                 if child.role == "coordinator":
@@ -412,7 +349,7 @@ async def _watch(
                         await _clock_is_running(run, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
-    code = _conclude(supervisor, run, swarm, again, exit_code, surviving, emit)
+    code = _conclude(supervisor, run, settings.max_rounds, again, exit_code, surviving)
     if jobs and (exit_code or jobs.failure):
         say(jobs.how_to_follow(again))
     return code
@@ -428,14 +365,9 @@ async def _clock_is_running(run: Run, settings: Settings, coordinator: DaemonChi
 
 
 def _conclude(
-    supervisor: Supervisor | Jobs,
-    run: Run,
-    swarm: LocalSwarm,
-    again: str,
-    exit_code: int,
-    surviving: Surviving,
-    emit: Emit | None = None,
+    supervisor: Supervisor | Jobs, run: Run, max_rounds: int, again: str, exit_code: int, surviving: Surviving
 ) -> int:
+    """Says what failed, what was learned and how to go on. Returns the exit code."""
     if failed := supervisor.failure:
         say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
         for line in failed.lines:
@@ -446,30 +378,13 @@ def _conclude(
         sums, now = read_to_sum_up(run)
         if sums:
             say("\n" + render(summary_of(sums, now)))
-    with surviving.view("the plot"):
-        if sums:
-            _plot({node: of_node.measured_rewards for node, of_node in sums.items()}, run)
     done = False
     with surviving.view("asking whether it is finished"):
         done = snapshot(run).finished is not None
     if failed and not sums:
         say("fix that, then run the same command again")
     elif done:
-        say(f"go on with more rounds: {again} --rounds {2 * swarm.settings.max_rounds}")
+        say(f"go on with more rounds: {again} --rounds {2 * max_rounds}")
     else:
-        say(f"resume: {again} --rounds {swarm.settings.max_rounds}")
-    code = exit_code or (1 if failed or not done else 0)
-    if emit:
-        emit(end_of(sums, swarm, again, code, done=done))
-    return code
-
-
-def _plot(rewards: Mapping[str, Mapping[int, float]], run: Run) -> None:
-    from swarm.views.plot import reward_plot
-
-    try:
-        run.store.put(PLOT, reward_plot(rewards, "png"), durable=False)
-    except (ConfigError, StoreError) as error:
-        say(f"no plot: {error}")
-    else:
-        say(f"plot: {run.store.describe(PLOT)}")
+        say(f"resume: {again} --rounds {max_rounds}")
+    return exit_code or (1 if failed or not done else 0)

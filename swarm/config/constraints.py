@@ -14,14 +14,13 @@ import math
 import re
 import sys
 from dataclasses import field
-from functools import partial
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
-from swarm.config.file_names import NODE_ID, broken_rule
+from swarm.config.file_names import NODE_ID
 from swarm.config.own_code import plain
 
 T = TypeVar("T")
@@ -62,12 +61,12 @@ def _up_to(high: float) -> str:
     return "" if high == math.inf else f" to {high:g}"
 
 
-def named(pattern: re.Pattern[str], what: str) -> Meta:
-    """Returns names that are safe as file names."""
+def named(pattern: re.Pattern[str], what: str, longest: int) -> Meta:
+    """Returns names that are safe as file names, of so many characters at most."""
     return Meta(
         pattern=rf"^{pattern.pattern}\Z",
-        description=f"{what}: letters, digits, '_', '-' and '.', starting with a letter or digit",
-        extra={"broken_rule": partial(broken_rule, pattern=pattern)},
+        description=f"{what}: letters, digits, '_', '-' and '.', starting with a letter or digit, not ending in '.' or "
+        f"'.json', {longest} at most",
     )
 
 
@@ -146,13 +145,6 @@ def choices(kind: Any) -> tuple[str, ...]:
         return get_args(kind)
     metas = kind.__metadata__ if get_origin(kind) is Annotated else ()
     return tuple(name for meta in metas for name in (meta.extra or {}).get("choices", ()))
-
-
-def broken_rule_of(kind: Any, text: str) -> str:
-    """Returns which rule of its kind a refused text breaks, where the kind tells; else empty."""
-    metas = [meta for option in (kind, *get_args(kind)) for meta in getattr(option, "__metadata__", ())]
-    rules = [rule for meta in metas if (rule := (meta.extra or {}).get("broken_rule"))]
-    return str(rules[0](text)) if rules else ""
 
 
 def options(kind: Any) -> list[Any]:

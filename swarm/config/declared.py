@@ -1,14 +1,13 @@
-"""Tells people what a setting is, taken from its declaration: help of flags, `swarm settings`, the example file."""
+"""Tells people what a setting is, taken from its declaration: help of flags, `swarm settings`, docs/settings.md."""
 
 from __future__ import annotations
 
 import ast
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from swarm.config.tables import SettingSection
 
 _COMMON = ("path", "experiment", "mirror")
 """Settings with a flag of their own name: of every command that has an experiment, or of `swarm up`."""
-_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -136,48 +134,3 @@ def allowed_of_table(name: str) -> str:
     """Returns in words what may be said of a table."""
     main = f"{DECLARED[name].allowed or 'a text'}, or " if name in DECLARED else ""
     return f"{main}a table: {', '.join(FIELDS.tables.by_name[name].keys)}"
-
-
-def example_file() -> str:
-    """Returns a settings file of all settings at their defaults, each behind a `#`: without the mark it counts."""
-    head = (
-        "# Settings of swarm, for --config. Each line is at its default and has no effect: take the # away and\n"
-        "# change the value. Flags and variables count above this file; what a command or a preset (a line\n"
-        '# preset = "paper") has instead of a default, below it.\n'
-    )
-    FIELDS.look_further()
-    known = declared()
-    return "\n".join([head, *(_section(section, names, known) for section, names in sections(known.values()).items())])
-
-
-def _section(section: str, names: Iterable[str], known: Mapping[str, Declared]) -> str:
-    return "\n".join([f"# {f' {section} '.center(_WIDTH - 2, '-')}", *_lines([known[name] for name in names])])
-
-
-def _lines(settings: Iterable[Declared]) -> Iterator[str]:
-    for table, keys in groupby(settings, key=lambda one: one.table):
-        if table:
-            yield "\n".join([*_wrapped(f"{TABLES[table]} The table {table}:"), ""])
-        yield from map(_line, keys)
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
-
-
-def _line(setting: Declared) -> str:
-    limits = f" ({setting.allowed})" if setting.allowed else ""
-    value = _as_toml(setting.default)
-    line = f"#{setting.dotted} = {value}" if value else f"# {setting.dotted}: None"
-    return "\n".join([*_wrapped(f"{setting.meaning}{limits}"), line, ""])
-
-
-def _as_toml(value: Any) -> str:
-    """Empty for none, which TOML cannot say."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return "[" + ", ".join(f'"{part}"' for part in value) + "]"
-    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -2,16 +2,9 @@
 
 A name that nobody knows may be meant for one of the owner's. SWARM_ names are ours alone, so any unknown one is refused
 (swarm.config.sources). MODEL_NAME and its kin stand among the variables of everything else on a machine (NODE_VERSION,
-NODE_IP, MODEL_PATH, HUGGINGFACE_TOKEN), so only what hardly another program's would be called is taken for a slip:
-
-    known name of     first word     slips of the pen
-    16 or more        any            2 at most: COORDINATR_ROUND_INTERVALL
-    10 to 15          the same       1: MAX_ROUND, MODEL_NAMES
-    9 or fewer        -              none: NODE_IP is no NODE_ID, SEEDS no SEED
-    OURS, any length  the same       one word left out or added: ADAPTIVE_ALPHA
-
-A slip is a letter too many, too few, another one, or two that have changed places. Secrets are left out: the names of
-tokens are much alike, and each belongs to some tool.
+NODE_IP, MODEL_PATH, HUGGINGFACE_TOKEN), so only what hardly another program's would be called is taken for a slip: a
+long name, or one with the same first word, that is much alike. Secrets are left out: the names of tokens are much
+alike, and each belongs to some tool.
 """
 
 from __future__ import annotations
@@ -95,7 +88,6 @@ DAEMONS = {
     "evaluator": ("node", "--role", "evaluator"),
     "person": ("answer",),
     "workers": ("node",),
-    "mirror": ("copy",),
 }
 """The `swarm` command of each kind of daemon."""
 
@@ -122,46 +114,28 @@ def command_line(environment: Mapping[str, str], role: str = "worker") -> str:
 
 OURS = ("ADAPTIVE", "COORDINATOR", "ROLLOUT")
 """First words that hardly any other program's variables have."""
+ALIKE, ALIKE_OF_OURS = 0.9, 0.8
+"""Ratio of difflib from which on a name is taken for a slip, and that of names with a first word of OURS."""
+LONG, SHORTEST = 16, 10
+"""Characters: a known name as long as the first may be misspelled in its first word, too; of one shorter than the
+second no slip is known, for NODE_IP is no NODE_ID."""
 _OWNERS = {name: f.metadata["secret"] for f in FIELDS.core.values() for name in f.metadata["env"] if name[:6] != PREFIX}
 """Variable -> whether it is a secret."""
-_FAMILY = tuple(name for name, is_secret in _OWNERS.items() if not is_secret)
 
 
 def meant(name: str) -> str | None:
     """Returns the variable that was meant by a name that is none; None: it is somebody else's."""
     if name.startswith(PREFIX) or name in _OWNERS or name in RETIRED:
         return None
-    close = (known for known in _FAMILY if _is_slip(name, known))
-    return min(close, key=lambda known: slips(name, known), default=None)
+    first = name.partition("_")[0]
+    near = [
+        known
+        for known, is_secret in _OWNERS.items()
+        if known[:3] == name[:3] and not is_secret
+        if len(known) >= LONG or (len(known) >= SHORTEST and known.partition("_")[0] == first)
+    ]
+    if not near:
+        return None
+    import difflib  # here: nothing is misspelled as a rule
 
-
-def _is_slip(name: str, known: str) -> bool:
-    (first, *words), (known_first, *known_words) = name.split("_"), known.split("_")
-    if first == known_first and first in OURS and 1 in (_more(words, known_words), _more(known_words, words)):
-        return True
-    allowed = 2 if len(known) >= 16 else 1 if len(known) >= 10 and first == known_first else 0
-    if abs(len(name) - len(known)) > allowed or len({*name} ^ {*known}) > 2 * allowed:
-        return False  # one slip brings one letter that was not there, and takes one away, at most
-    return slips(name, known) <= allowed
-
-
-def _more(words: list[str], others: list[str]) -> int:
-    """Returns by how many words `words` is more than `others`, which are among them in their order; 0: they are not."""
-    rest = iter(words)
-    return len(words) - len(others) if others and all(word in rest for word in others) else 0
-
-
-def slips(text: str, other: str) -> int:
-    """Letters too many, too few, or other ones, and neighbours that have changed places, between two texts (the
-    restricted Damerau-Levenshtein distance)."""
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, letter in enumerate(text, 1):
-        row = [i]
-        for j, theirs in enumerate(other, 1):
-            best = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != theirs))
-            if i > 1 and j > 1 and letter == other[j - 2] and theirs == text[i - 2]:
-                best = min(best, before[j - 2] + 1)
-            row.append(best)
-        before, last = last, row
-    return last[-1]
+    return next(iter(difflib.get_close_matches(name, near, 1, ALIKE_OF_OURS if first in OURS else ALIKE)), None)

@@ -1,4 +1,4 @@
-"""Names of nodes and experiments, which are names of files and folders on every system: the rules, one by one.
+"""Names of nodes and experiments, which are names of files and folders on every system.
 
 What others are called is only ever matched against NODE_ID and EXPERIMENT_NAME; a name of one's own keeps all rules.
 """
@@ -11,28 +11,7 @@ NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?<!
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}(?<!\.)(?<!\.json)")
 ENDS_LIKE_A_SLOT = re.compile(r"\.[0-9]+\Z")
 """End of an id of earlier versions that no node takes any more: `{node}.{slot}.json` is a file of one group."""
-_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
-_LONGEST = {NODE_ID: 64, EXPERIMENT_NAME: 128}
-
-
-def broken_rule(name: str, pattern: re.Pattern[str]) -> str:
-    """Returns the first rule of a pattern that a name does not keep, in words; empty if it keeps all."""
-    if pattern.fullmatch(name):
-        return ""
-    if not name:
-        return "it is empty"
-    if other := _OTHER.search(name):
-        return f"it has {other[0]!r} in it"
-    if len(name) > (longest := _LONGEST[pattern]):
-        return f"it has {len(name)} characters, and {longest} are the most"
-    if not name[0].isalnum():
-        return f"it starts with {name[0]!r}"
-    if name.endswith("."):
-        return "it ends with a dot, which Windows leaves out"
-    if name.endswith(".json"):
-        return "it ends with .json, as the files of nodes do"
-    return "it has .sync-conflict- in it, as the copies that Syncthing keeps of a conflict do"
 
 
 def device_of_windows(name: str) -> str:

@@ -10,22 +10,8 @@ from swarm.config.task_table import foreign_files
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 
-MOST = {
-    "local_groups": 64,
-    "external_groups": 256,
-    "generations": 64,
-    "max_rounds": 1_000_000,
-    "max_stages": 16,
-    "max_new_tokens": 32_768,
-    "max_file_bytes": 2**28,
-    "pool_bytes": 2**31,
-    "checkpoint_keep": 100,
-    "scorer_processes": 8,
-    "threads": 128,
-}
-"""The largest values that are taken; who wants more says so."""
-LEAST = {"heartbeat_interval": 0.05, "reconcile_interval": 0.05, "round_interval": 0.05}
-"""The smallest, in seconds: a node with less writes and lists without a pause."""
+MOST = {"local_groups": 64, "external_groups": 256, "generations": 64, "max_rounds": 1_000_000, "max_stages": 16}
+"""The largest values that are taken of what an experiment may say; who wants more says so."""
 
 
 def refuse_unsafe(found: Given) -> None:
@@ -67,15 +53,13 @@ def refuse_strangers_word(name: str, value: Any, source: str) -> None:
 
 
 def _refuse_too_much(found: Given) -> None:
-    for name, bound in (MOST | LEAST).items():
-        value, source = found.get(name, (bound, ""))
-        if not isinstance(value, int | float) or (value >= bound if name in LEAST else value <= bound):
-            continue
-        raise ConfigError(
-            f"{both_names(name)} = {value} from {source} is {'less' if name in LEAST else 'more'} than the "
-            f"{bound} that a node takes from a folder that anybody may write to: if it is meant, say "
-            f"{variable(name)}={value} yourself"
-        )
+    for name, most in MOST.items():
+        value, source = found.get(name, (most, ""))
+        if isinstance(value, int | float) and value > most:
+            raise ConfigError(
+                f"{both_names(name)} = {value} from {source} is more than the {most} that a node takes from a folder "
+                f"that anybody may write to: if it is meant, say {variable(name)}={value} yourself"
+            )
 
 
 def _refuse_foreign_files(found: Given) -> None:

@@ -101,7 +101,7 @@ class PlaceSettings(SettingSection):
     mirror: Text | None = setting(None, "SWARM_MIRROR", reaches=True)
     """`swarm up` and `swarm study run` copy the run into this place every ten seconds. Where the shared place is gone
     or behind it, the next start brings the run back from there."""
-    experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
+    experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name", 128)] = setting(
         "default_experiment", "EXPERIMENT_NAME"
     )
     """Name of the experiment, a folder under {path}/experiments."""
@@ -110,7 +110,7 @@ class PlaceSettings(SettingSection):
     )
     """`worker` trains; `generator` answers and trains nothing; `evaluator` only verifies what others answer;
     `coordinator` owns the round clock; `person` is what `swarm answer` starts."""
-    node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(
+    node_id: Annotated[str, named(NODE_ID, "a node id", 64)] | None = setting(
         None, "NODE_ID", node_flag="node_id", first=True
     )
     """Unique per node; None: a readable one is generated."""

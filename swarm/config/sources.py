@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.config.constraints import allowed, broken_rule_of, choices, options
+from swarm.config.constraints import allowed, choices, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES, meant
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
 from swarm.config.names import JUDGE, PRESET, PRESET_VARIABLE, QUICK, preset
@@ -200,8 +200,8 @@ def _from_toml(file: str) -> Given:
         table = tomllib.loads(Path(file).read_text("utf-8"))
     except OSError as error:
         raise ConfigError(
-            f"cannot read the settings file {file}: {error.strerror or error}; expected the path of a TOML file, as "
-            "`swarm settings --example` prints one"
+            f"cannot read the settings file {file}: {error.strerror or error}; expected the path of a TOML file of "
+            "lines `name = value` (docs/settings.md)"
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the settings file {file}: {error}") from None
@@ -237,13 +237,12 @@ def parse(name: str, value: object, source: str) -> Any:
         plain = _from_text(options(kind), value) if isinstance(value, str) else value
         parsed = kept(value, msgspec.convert(plain, kind))
     except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
-        broken = broken_rule_of(kind, value) if isinstance(value, str) else ""
         own_name = f"--{name.replace('_', '-')}"
         typed = f"{flag_of(name) or own_name}: " if source == COMMAND_LINE else ""
         meant = did_you_mean(value, choices(kind)) if isinstance(value, str) else ""
         raise ConfigError(
             f"{typed}{both_names(name)} must be {allowed(kind)}, "
-            f"got {quoted(value)} from {source}{meant}; {f'{broken}: ' if broken else ''}correct it or leave it out"
+            f"got {quoted(value)} from {source}{meant}; correct it or leave it out"
         ) from None
     return parsed
 

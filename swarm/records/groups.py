@@ -26,7 +26,7 @@ from swarm.records.listing import nodes_with_logs, rounds_in
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.table import is_share
 from swarm.store.run import Run
-from swarm.types import Completion, Origin, RoundKey, Turn
+from swarm.types import Origin, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import MOST_COMPLETIONS, earlier_turns
 from swarm.wire.messages import Count, GroupInfo, RolloutEntry, RolloutFile
@@ -65,8 +65,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """By its publisher; None: it claims none, or none in [0, 1]."""
     advantage: float | None
     """Advantage of that reward among those of its group; None where one is missing."""
-    scored_reward: float | None = None
-    """By this machine's own scorer; None where that was not asked."""
     turns: tuple[Turned, ...] = ()
     """Turns of a conversation: those before the last one."""
 
@@ -105,8 +103,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Other nodes; a node trains on its own groups in any case."""
     origin: Origin | None = None
     """What makes the question."""
-    not_scored: str = ""
-    """Why this machine's scorer gave no rewards, where it was asked."""
 
     @property
     def name(self) -> str:
@@ -261,13 +257,6 @@ def _shown(entry: RolloutEntry, reward: float | None, advantage: float | None) -
         claimed_reward=reward,
         advantage=advantage,
         turns=tuple(Turned(turn.text[:LONGEST_TEXT], turn.reply[:LONGEST_TEXT]) for turn in turns),
-    )
-
-
-def as_completion(shown: Shown) -> Completion:
-    """Makes of a shown completion the form that a scorer is given."""
-    return Completion(
-        shown.response, shown.finished, earlier=tuple(Turn(t.response, True, t.reply) for t in shown.turns)
     )
 
 

@@ -71,8 +71,9 @@ class RolloutFiles:
     def counted(self) -> Counted:
         """Counts which files there are, and what else lies where nodes publish them."""
         nodes = {key: set(there) for key, there in self._in_place.nodes.items()}
-        for key, node in filter(None, map(keys.rollout_of, self._archived)):
-            nodes.setdefault(key, set()).add(node)
+        for place in self._archived:
+            if (named := keys.published_in(place)) and not keys.group_file_of(place):
+                nodes.setdefault(named[0], set()).add(named[1])
         return Counted(nodes, self._in_place.strays)
 
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:

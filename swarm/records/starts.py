@@ -7,18 +7,15 @@ from typing import Any
 
 from swarm.config import variable
 from swarm.config.settings import FIELDS
-from swarm.harmless import printable, quoted
+from swarm.harmless import quoted
 from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
 from swarm.wire import keys
-from swarm.wire.messages import MadeWith, NodeStart
+from swarm.wire.messages import NodeStart
 
 WHERE = ("path", "experiment", "role", "node_id", "key_folder", "log_level")
 """Settings that say where a node is and how it speaks, not what it does."""
-
-LONGEST_TEXT = 200
-"""Characters of a name or a version that are repeated."""
 
 
 def last_start(run: Run, node: str) -> NodeStart | None:
@@ -60,28 +57,3 @@ def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
         for name in known
         if before.settings[name] != now[name]
     ]
-
-
-def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
-    """Returns one text per library, model and piece of hardware that is another than at an earlier start, and one for
-    our own code; where either does not know, nothing is said."""
-    versions, models = now.versions, now.models
-    others = {name: was for name, was in before.versions.items() if versions.get(name, was) != was}
-    texts = [f"{_short(name)} was {_short(was)}, now {versions[name]}" for name, was in others.items()]
-    texts += [
-        f"model {_short(name)} has other files" for name, was in before.models.items() if models.get(name, was) != was
-    ]
-    if before.code and now.code and before.code != now.code:
-        texts.append("the code of swarm, or of a function of your own, has changed")
-    hardware = ("processor", "gpus")
-    texts += [
-        f"{name} was {_short(was)}, now {now.machine.get(name)}"
-        for name in hardware
-        if (was := before.machine.get(name)) and was != now.machine.get(name)
-    ]
-    return texts
-
-
-def _short(said: object) -> str:
-    """Returns a text on one line, whatever somebody wrote."""
-    return printable(said)[:LONGEST_TEXT] if isinstance(said, str) else quoted(said)

@@ -163,17 +163,6 @@ class EventStream:
         return self._timeless[source.node] > growing.MOST_JUNK
 
 
-def last_events(run: Run, node: str, level: str, count: int, most_parsed: int = MOST_PARSED) -> list[Event]:
-    """Returns the last events of one node from a level on, by time.
-
-    Args:
-        most_parsed: lines of each part that is read.
-    """
-    key = keys.events(node)
-    source = _Source(node, GrowingLines(run.store, key), _event)
-    return sorted(_searched(source, WantedEvents(level=level), count, most_parsed).events, key=_time)
-
-
 class _Source(NamedTuple):
     """A log that is read on."""
 

@@ -58,7 +58,7 @@ def render_group(group: Group, *, width: int) -> str:
         *_block("question", group.question + _left_out(group.cut), width),
         *([] if group.answer is None else _block("true answer", group.answer, width)),
         *_completions(group.completions, width),
-        *folded(_trained_on(group), width),
+        *folded(_learners(group.trained_on), width),
     ]
     return "\n".join(parts)
 
@@ -77,12 +77,6 @@ def _clock(timestamp: float) -> str:
         return datetime.fromtimestamp(timestamp).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return "at an unknown time"
-
-
-def _trained_on(group: Group) -> str:
-    if group.not_scored:
-        return f"not scored here: {shorten(group.not_scored, LONGEST_REFUSAL)}\n{_learners(group.trained_on)}"
-    return _learners(group.trained_on)
 
 
 def _learners(learners: Sequence[Learner]) -> str:
@@ -124,10 +118,9 @@ def _left_out(characters: int) -> str:
 def verdict(shown: Shown) -> str:
     """Returns in words what a completion earned."""
     claimed = "no reward claimed" if shown.claimed_reward is None else f"reward {shown.claimed_reward:.3g}"
-    scored = "" if shown.scored_reward is None else f"scored here {shown.scored_reward:.3g}"
     advantage = "" if shown.advantage is None else f"advantage {shown.advantage:+.2f}"
     turns = f"{len(shown.turns) + 1} turns" if shown.turns else ""
-    return ", ".join(filter(None, [claimed, scored, advantage, turns, "" if shown.finished else "cut at the limit"]))
+    return ", ".join(filter(None, [claimed, advantage, turns, "" if shown.finished else "cut at the limit"]))
 
 
 def folded(text: str, width: int) -> list[str]:

@@ -41,7 +41,6 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
         "tiny-2-qwen2",
         "tiny-2-gpt2",
     }
-    assert (layout(tmp_path).root / "reward.png").stat().st_size > 1000
 
     checked = run_swarm(env, "validate", "--json")
     assert checked.returncode == 0, checked.stdout

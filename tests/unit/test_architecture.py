@@ -67,7 +67,6 @@ STARTS: list[tuple[tuple[str, ...], str]] = [
     ((), "from swarm.config import Settings; from swarm.planner.planner import plan_for as plan"),
     ((), "assert plan(Settings(model=('tiny-qwen2', 'tiny-2-gpt2'), device='cpu'), 4, True)"),
     ((), "assert run(['plan', '--device', 'cpu']) == 0"),
-    ((), "assert run(['bugreport', '--no-doctor']) == 0"),
 ]
 """What a start must not import beside HEAVY, and the start: one after the other in one process."""
 
@@ -129,12 +128,10 @@ OPENERS = {
 }
 NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/experiment.py": "the file that the user names, a private folder beside it",
-    "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/fork_server.py": "/proc",
-    "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
-    "swarm/cli/processes.py": "the user's private runtime folder, /proc",
+    "swarm/cli/processes.py": "the user's private runtime folder",
     "swarm/cli/say.py": "/dev/null",
     "swarm/cli/task.py": "the file that the user names",
     "swarm/config/declared.py": "the package's own source",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
 from swarm.algo import registry as algorithms
@@ -25,7 +24,7 @@ from swarm.tasks.registry import FAMILIES, Families, complete
 from swarm.tasks.scoring import Scorer
 from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.messages import ExperimentFile, NodeStart
+from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.test_border import project
@@ -177,31 +176,6 @@ def test_who_joins_an_experiment_that_names_code_is_told_so_and_runs_none(
     assert "If you know that code, type " in said
 
 
-def repeated(layout: Layout, **settings: Any) -> None:
-    """The record of a worker's start."""
-    start = NodeStart(
-        timestamp=1.0,
-        node_id="ann",
-        experiment=layout.experiment,
-        role="worker",
-        incarnation="9f",
-        settings={"model": ["tiny-2-qwen2"], **settings},
-    )
-    layout.run.store.append_records(keys.starts("ann"), [msgspec.json.encode(start)], durable=False)
-
-
-@pytest.mark.parametrize("what", NAMED)
-def test_a_swarm_is_repeated_without_the_code_that_its_record_names(
-    what: str, sprung: Callable[[], bool], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    name, value = NAMED[what]
-    layout = Layout(tmp_path / "place", "demo")
-    repeated(layout, adaptive=name == "adaptive_rule", external_groups=4, **{name: value})
-    assert swarm(["up", "--from", "demo", "--dry-run"]) == ConfigError.exit_code
-    assert not sprung()
-    assert "If you know that code, type " in capfd.readouterr().err
-
-
 def test_a_node_goes_on_with_a_family_of_its_users_own_once_that_is_said_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -213,23 +187,3 @@ def test_a_node_goes_on_with_a_family_of_its_users_own_once_that_is_said_again(
     assert f"type {typed}" in capfd.readouterr().err
     monkeypatch.setenv(*typed.split("="))
     assert swarm(words) == 0
-
-
-REACHING = {
-    "generation_server": "http://203.0.113.9",
-    "push_repo": "mallory/models",
-    "sinks": ["wandb"],
-    "mirror": "/home/you",
-    "adapter_folder": "/home/you",
-    "hub_token": "hf_of_mallory",
-}
-
-
-@pytest.mark.parametrize("name", REACHING)
-def test_no_record_in_a_place_has_nodes_reach_out_of_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
-    repeated(Layout(tmp_path, "demo"), **{name: REACHING[name]})
-    assert swarm(["up", "--from", "demo", "--dry-run"]) == ConfigError.exit_code
-    assert "reaches out of the shared place" in capfd.readouterr().err

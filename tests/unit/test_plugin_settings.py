@@ -61,7 +61,7 @@ def test_a_strangers_plugin_declares_settings_of_its_own(greeting: Path) -> None
     words = ["settings", "greeting", "greetings", "--json", "--config", str(file)]
     listed = python(greeting, f"from swarm.cli.main import run; run({words!r})", SWARM_GREETINGS="3")
     assert listed.returncode == 0, listed.stderr
-    rows = {row["setting"]: row for row in json.loads(listed.stdout)}
+    rows = {row["name"]: row for row in json.loads(listed.stdout)}
     assert [(rows[name]["value"], rows[name]["default"]) for name in rows] == [("hello", None), (3, 1)]
     assert rows["greeting"]["section"] == "Greeting"
     assert rows["greetings"]["source"] == "environment variable SWARM_GREETINGS"

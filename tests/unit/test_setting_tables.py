@@ -9,9 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from swarm.cli.main import run
-from swarm.cli.run_flags import NodeFlags
-from swarm.cli.settings import list_settings
-from swarm.config import Settings, load_settings, without_settings
+from swarm.config import Settings, load_settings
 from swarm.config.constraints import as_text, choices
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
@@ -103,10 +101,6 @@ def test_a_secret_is_said_where_nobody_else_reads_it(tmp_path: Path) -> None:
     assert "hidden" not in json.dumps(found.as_recorded())
 
 
-def test_another_process_is_told_nothing_of_a_table_that_was_said_here() -> None:
-    assert without_settings({"SWARM_LIMITS": '{"max_peers": 9}', "HOME": "/root"}) == {"HOME": "/root"}
-
-
 def test_a_table_has_one_line_and_each_key_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["settings", "--adapter", '{"kind": "lora", "rank": 8}']) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -116,9 +110,3 @@ def test_a_table_has_one_line_and_each_key_an_explanation(capsys: pytest.Capture
     for word in ("limits", "SWARM_LIMITS", "max_peers", "limits.max_peers", "SWARM_MAX_PEERS"):
         assert run(["settings", word]) == 0
         assert "limits.max_peers\n  Peers whose files are read in one round" in capsys.readouterr().out
-
-
-def test_listed_as_json_each_key_has_its_row_and_its_source() -> None:
-    rows = {row.setting: row for row in list_settings(NodeFlags(adapter='{"rank": 8}'), {})}  # type: ignore[call-arg]
-    assert (rows["adapter_rank"].value, rows["adapter_rank"].source) == (8, "command line")
-    assert (rows["adapter"].value, rows["adapter"].source) == ("none", "default")

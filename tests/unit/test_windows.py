@@ -140,13 +140,13 @@ ELSEWHERE = (
     *("up", "down", "plan", "node", "node --role coordinator", "join .", "ask --task bf", "probe"),
     *("answer . --name anna", "study run sapo"),
     *("judge run", "judge exam", "task try bf", "task audit bf", "keys new", "copy . away", "invite there --as lab"),
-    *("model export alice", "model push alice --repo lab/anna", "model build models", "inspect --score"),
+    *("model export alice", "model push alice --repo lab/anna", "model build models"),
     *("experiment archive exp", "experiment restore exp.tar.gz", "experiment import their --as x"),
 )
 """Lines that say there that they cannot run."""
 THERE = (
     *("status", "logs", "inspect", "summary --plot reward.png", "validate", "settings", "doctor --seconds 0.1"),
-    *("bugreport", "web --export page.html", "top", "export exp -o rows.csv", "experiment list", "task new riddles"),
+    *("web --export page.html", "top", "export exp -o rows.csv", "experiment list", "task new riddles"),
     *("task list", "keys show", "keys forget alice", "study list", "study report sapo", "study compare exp exp"),
     *("completion bash", "sink run tensorboard --once"),
     *("experiment prune exp --keep 1 --yes", "experiment clean exp --yes"),

@@ -326,7 +326,7 @@ export class Health {
     fill(this.odd, odd.length ? grid("Odd rows", ["node", "left out", "changed", "cut", "for example"], odd.map(({ node, out_of_range: of }) => [linked(standing, node), whole(of.left_out), whole(of.clamped), whole(of.cut), of.why_left_out[0] ?? of.why_clamped[0] ?? of.why_cut[0] ?? "–"]), [1, 2, 3]) : empty("None."),
       Object.entries(standing.not_held).map(([node, count]) => el("p", { class: "note" }, `${node}: the figures of ${plural(count, "row")} are not drawn: the page holds no more, or the run has no such rounds.`)));
     fill(this.nodes, nodeTable(standing, this.run));
-    fill(this.more, el("p", {}, "The place itself (speed, renames, clocks, free space, events): ", command(`swarm doctor --path ${standing.path} --experiment ${standing.experiment}`)), el("p", {}, "A report to send, redacted: ", command(`swarm bugreport --path ${standing.path} --experiment ${standing.experiment}`)));
+    fill(this.more, el("p", {}, "The place itself (speed, renames, clocks, free space, events): ", command(`swarm doctor --path ${standing.path} --experiment ${standing.experiment}`)));
   }
 
   end() {}

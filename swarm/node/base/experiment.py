@@ -2,7 +2,7 @@
 
 record_start notes what a node was started with, and says where that is not what it was started with before.
 
-    settings, made_with ─▶ NodeStart ─▶ logs/{node}/starts.jsonl ─▶ `swarm status --started`, `swarm up --from`
+    settings, made_with ─▶ NodeStart ─▶ logs/{node}/starts.jsonl ─▶ `swarm status --started`
 
 A node that cannot write it says so and goes on: the record is for people and for later starts.
 """

@@ -95,7 +95,6 @@ def test_no_node_starts_in_it_nor_in_its_import(place: Path, capsys: Captured) -
             text = said(capsys, *command, "--path", str(place), "--experiment", name, code=2)
             assert "made by rl-swarm" in text
             assert "Choose another --experiment" in text
-        assert "made by rl-swarm" in said(capsys, "up", "--from", name, "--path", str(place), code=2)
         assert "made by rl-swarm" in said(capsys, "join", str(place), "--experiment", name, code=2)
     assert digest(place) == before
 

@@ -17,14 +17,12 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.records.archives import Archive
-from swarm.records.copying import Copier
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.whole_run import MANIFEST, PackedFile, PackedRun
 from swarm.store.place import open_place
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.records.test_whole_run import forged
-from tests.unit.store.bucket.buckets import MemoryBucket
 from tests.unit.views.factories import make_experiment
 
 
@@ -204,45 +202,6 @@ def test_a_disk_that_fills_leaves_what_is_named_and_the_same_command_goes_on(
     monkeypatch.undo()
     assert commanded("restore", file, "--path", tmp_path / "b") == 0
     assert [path.name for path in (tmp_path / "b").iterdir()] == ["experiments"]
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
-    pytest.importorskip("obstore")
-    objects = MemoryBucket().objects
-    monkeypatch.setattr("swarm.store.bucket.place.open_bucket", lambda url, **_: objects)
-    return "s3://mine/place"
-
-
-def test_half_a_restore_into_a_bucket_is_known_and_only_the_same_file_goes_on(
-    tmp_path: Path, bucket: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, file = made(tmp_path / "a"), tmp_path / "exp.tar.gz"
-    assert commanded("archive", "exp", "--path", tmp_path / "a", "--output", file) == 0
-    other = tmp_path / "other.tar.gz"
-    other.write_bytes(packed())
-
-    class Dies(BaseException):
-        pass
-
-    def dies(copier: Copier, held: object, *, durable: bool) -> None:
-        if durable:
-            raise Dies
-        put(copier, held, durable=durable)  # type: ignore[arg-type]
-
-    put = Copier._put
-    monkeypatch.setattr(Copier, "_put", dies)
-    with pytest.raises(Dies):
-        commanded("restore", file, "--path", bucket)
-    monkeypatch.setattr(Copier, "_put", put)
-    assert commanded("restore", other, "--path", bucket) == 2
-    assert "half of another file" in capsys.readouterr().err
-    assert commanded("restore", file, "--path", bucket) == 0
-    assert run(["copy", bucket, str(tmp_path / "back"), "--experiment", "exp"]) == 0
-    there = files_below(Layout(tmp_path / "back", "exp").root)
-    assert there == {name: data for name, data in files_below(here.root).items() if name in there}
-    assert commanded("restore", file, "--path", bucket) == 2, "it is whole now, and may have gone on"
-    assert "which stays" in capsys.readouterr().err
 
 
 def test_links_that_a_stranger_put_in_the_way_lead_nothing_out(

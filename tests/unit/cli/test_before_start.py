@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from huggingface_hub import constants
 
-from swarm.cli import before_start, node, up
+from swarm.cli import before_start, up
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
-from swarm.config.computing import AdapterTable
-from swarm.errors import CheckpointError, ModelError, StoreError
+from swarm.errors import ModelError
 from swarm.policy.embedded import embedded_path
-from swarm.policy.settings import LoraConfig
 from swarm.store.folder import place
 from swarm.store.health import Room
 from swarm.store.place import open_place
-from swarm.wire import keys
-from swarm.wire.codec import encode
-from swarm.wire.messages import ExperimentFile
 from tests.fake_hub import FakeHub, fake_hub
-from tests.layout import Layout
 from tests.permissions import permissions_count
 
 NAME = "owner/small"
@@ -105,19 +95,6 @@ def test_a_model_is_fetched_before_nodes_start_visibly(
     assert capsys.readouterr().err == ""
 
 
-def test_a_place_that_is_a_file_or_closed_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"file/runs cannot be used: .*/file is no folder"):
-        before_start.refuse_unstartable([Settings(path=str(tmp_path / "file" / "runs"))])
-    assert open_place(tmp_path / "new" / "runs").problem() == ""
-
-
-def test_a_place_that_is_closed_to_this_user_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(0o500)
-    with permissions_count():
-        assert "may not write in" in open_place(tmp_path / "closed" / "runs").problem()
-
-
 @pytest.mark.parametrize(
     ("words", "below", "cause"),
     [
@@ -171,63 +148,3 @@ def test_a_place_below_a_closed_folder_names_that_folder(tmp_path: Path) -> None
         problem = open_place(tmp_path / "closed" / "in" / "runs").problem()
     (tmp_path / "closed").chmod(0o700)
     assert problem == f"this user may not write in {tmp_path / 'closed'}"
-
-
-@pytest.mark.parametrize("words", [["up", "--nodes", "1"], ["up", "--nodes", "1", "--dry-run"], ["node"], ["join"]])
-def test_a_worker_with_checkpoints_of_another_model_is_refused_before_it_starts(
-    words: list[str], hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(node, "run_node", lambda *_: pytest.fail("it starts"))
-    layout = Layout(tmp_path, "demo")
-    name = "worker-0"
-    made = Settings(local_groups=4, external_groups=4, max_rounds=9)
-    identity = made.experiment_identity()
-    file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="c", identity=identity, max_rounds=9)
-    layout.run.store.put(keys.EXPERIMENT, encode(file))
-    checkpoint = layout.root / keys.checkpoint(3, name)
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "manifest.json").write_text('{"model": "tiny-2-qwen2"}')
-    where = [str(tmp_path)] if words == ["join"] else ["--path", str(tmp_path)]
-    monkeypatch.setenv("NODE_ID", name)
-    assert swarm([*words, *where, "--experiment", "demo", "--model", "tiny-2-gpt2"]) == 1
-    said = capsys.readouterr().err
-    assert "worker-0 cannot go on in" in said
-    assert "expected the model tiny-2-qwen2 of its checkpoint after 3 rounds, got tiny-2-gpt2" in said
-
-
-def test_checkpoints_of_the_same_model_or_that_cannot_be_read_are_no_refusal(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "demo")
-    for name, manifest in (("anna", '{"model": "tiny-2-gpt2"}'), ("ben", "torn")):
-        checkpoint = layout.root / keys.checkpoint(3, name)
-        checkpoint.mkdir(parents=True)
-        (checkpoint / "manifest.json").write_text(manifest)
-        before_start.refuse_other_models(layout.run, [Settings(node_id=name, model=("/models/tiny-2-gpt2",))])
-
-
-@pytest.mark.parametrize(
-    ("saved", "asked", "said"),
-    [
-        ("", {"adapter": "lora"}, "expected 'SWARM_ADAPTER=none'"),
-        ("{}", {}, "got SWARM_ADAPTER=none. Set these so"),
-        ('{"rank": 8}', {"adapter": "lora"}, "got SWARM_ADAPTER=lora SWARM_ADAPTER_RANK=16"),
-        ('{"alpha": 8}', {"adapter": "lora"}, "SWARM_ADAPTER_RANK=16 SWARM_ADAPTER_ALPHA=8', as"),
-        ('{"targets": ["q_proj"]}', {"adapter": "lora"}, "SWARM_ADAPTER_TARGETS=q_proj'"),
-    ],
-)
-def test_a_worker_whose_checkpoint_is_of_another_adapter_is_refused_before_it_starts(
-    saved: str, asked: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    layout, name = Layout(tmp_path, "demo"), "anna"
-    checkpoint = layout.root / keys.checkpoint(3, name)
-    checkpoint.mkdir(parents=True)
-    adapter = f', "adapter": {saved}' if saved else ""
-    (checkpoint / "manifest.json").write_text(f'{{"model": "tiny-2-qwen2"{adapter}}}')
-    node = Settings().with_values({"node_id": name, **asked})
-    with pytest.raises(CheckpointError, match=f"anna cannot go on in .*{re.escape(said)}"):
-        before_start.refuse_other_models(layout.run, [node])
-    as_saved = msgspec.json.decode(saved or "null", type=LoraConfig | None)
-    lora = as_saved or LoraConfig()
-    trained: Any = {"kind": "lora" if as_saved else "none", "rank": lora.rank, "alpha": lora.alpha}
-    trained |= {"targets": lora.targets}
-    same = replace(node, adapter=AdapterTable(**trained))
-    before_start.refuse_other_models(layout.run, [same])

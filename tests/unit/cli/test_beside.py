@@ -15,6 +15,7 @@ from swarm.cli.supervisor import ProgramBeside, ProgramsBeside, programs_beside
 from swarm.config import Settings
 from swarm.entry_points import EntryPoint
 from swarm.errors import ConfigError
+from tests.integration.swarms import eventually
 from tests.patience import PATIENCE
 
 SETTINGS = Settings(path="/p", hub_token="hf_secret", threads=1).with_values({"push_repo": "lab/x"})
@@ -82,6 +83,27 @@ def test_one_that_does_not_end_is_killed_and_named(
     said = capsys.readouterr()
     assert "program 1: pushed the last" in said.out
     assert "ended before they were done: program 0" in said.err
+
+
+@pytest.mark.parametrize(("code", "says"), [(143, False), (1, True)])
+def test_a_quiet_one_shows_its_last_words_where_it_fails_and_a_patient_one_has_all_the_time_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int, says: bool
+) -> None:
+    ready = tmp_path / "ready"
+    up = SAYS_WHEN_ENDED.replace("asked.wait()", f"open({str(ready)!r}, 'w').close(); asked.wait()")
+    late = f"import time; time.sleep(0.5); print('left over', flush=True); sys.exit({code})"
+    monkeypatch.setattr(supervisor, "module_command", lambda _, words: code_command(words))
+    program = ProgramBeside("mirror", (up + late,), {}, quiet=True, patient=True)
+
+    async def main() -> None:
+        with anyio.fail_after(PATIENCE):
+            async with ProgramsBeside([program], {}, patience=0.1).running():
+                await anyio.to_thread.run_sync(eventually, ready.exists, "the program")
+
+    anyio.run(main)
+    said = capsys.readouterr()
+    assert ("mirror: left over" in said.out) == says
+    assert "ended before they were done" not in said.err
 
 
 def test_one_that_fails_starts_again_and_in_the_end_is_left_to_people(

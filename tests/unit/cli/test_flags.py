@@ -39,7 +39,7 @@ def test_flags_are_named_as_users_say_it(capsys: pytest.CaptureFixture[str], mon
         "--log-level debug --test --profile paper --tasks bf,arc_1d"
     )
     assert run(line.split()) == 0
-    values = {row["setting"]: row["value"] for row in json.loads(capsys.readouterr().out)}
+    values = {row["name"]: row["value"] for row in json.loads(capsys.readouterr().out)}
     assert (values["max_rounds"], values["local_groups"], values["external_groups"], values["model"]) == (
         7,
         3,
@@ -59,7 +59,7 @@ def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
     file.write_text("MAX_ROUNDS = 9\n")
     environ = {"SEED": "1", "SWARM_PATH": "/x", "HUGGINGFACE_ACCESS_TOKEN": "secret", "TEST_MODE": "true"}
     rows = list_settings(NodeFlags(role="coordinator", config=str(file)), environ)
-    sources = {row.setting: row.source for row in rows}
+    sources = {row.name: row.source for row in rows}
     assert len(rows) == len(FIELDS)
     assert sources["role"] == "command line"
     assert sources["seed"] == "environment variable SEED"
@@ -72,7 +72,7 @@ def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
 
 def test_the_list_says_what_came_from_a_preset_even_where_it_is_the_default() -> None:
     environ = {"SWARM_PRESET": "paper", "SWARM_KL_WEIGHT": "0.1"}
-    rows = {row.setting: row for row in list_settings(NodeFlags(generations=4), environ)}
+    rows = {row.name: row for row in list_settings(NodeFlags(generations=4), environ)}
     assert (rows["learning_rate"].value, rows["learning_rate"].source) == (1e-3, "preset paper")
     assert (rows["clip_low"].value, rows["clip_low"].source) == (0.2, "preset paper")
     assert rows["kl_weight"].source == "environment variable SWARM_KL_WEIGHT"
@@ -81,7 +81,7 @@ def test_the_list_says_what_came_from_a_preset_even_where_it_is_the_default() ->
 
 
 def test_the_list_says_that_test_mode_beats_a_preset() -> None:
-    rows = {row.setting: row for row in list_settings(NodeFlags(preset="paper", test=True), {})}
+    rows = {row.name: row for row in list_settings(NodeFlags(preset="paper", test=True), {})}
     assert (rows["max_rounds"].value, rows["max_rounds"].source) == (3, "TEST_MODE")
     assert rows["learning_rate"].source == "preset paper"
 
@@ -91,12 +91,6 @@ def test_the_command_that_goes_on_names_the_preset(monkeypatch: pytest.MonkeyPat
     assert command_again(["swarm", "up"], RunFlags()) == "SWARM_PRESET=paper swarm up"
     monkeypatch.delenv("SWARM_PRESET")
     assert command_again(["swarm", "up"], RunFlags(preset="paper")) == "swarm up --preset paper"
-
-
-def test_the_list_says_what_settings_mean() -> None:
-    meanings = {row.setting: row.meaning for row in list_settings(NodeFlags(), {})}
-    assert meanings["path"].startswith("The shared place: a folder, or a bucket")
-    assert [setting for setting, meaning in meanings.items() if not meaning] == []
 
 
 def test_the_command_that_goes_on_names_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from swarm import entry_points
 from swarm.cli import main
 from swarm.cli.main import add_plugins, app, read_tables, run
-from swarm.config import Settings, load_settings
 from swarm.config.declared import DECLARED
 
 COMMANDS = main.COMMANDS | read_tables([*entry_points.bundled(entry_points.COMMANDS).values()], {}, {}).commands
@@ -59,35 +57,6 @@ def test_help_shows_the_default_that_the_command_has(capsys: pytest.CaptureFixtu
     assert "[default: 2000]" in line_of("--rounds", help_of("node", capsys))
     assert "[default: 50]" in line_of("--lines", help_of("logs", capsys))
     assert "[default: 60.0]" in line_of("--timeout", help_of("down", capsys))
-
-
-def test_settings_are_shown_by_section_with_their_names_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["settings", "--seed", "7"]) == 0
-    text = capsys.readouterr().out
-    assert re.search(r"\nThe experiment\n  seed +7 +command line +SEED +--seed +a whole number from 0\n", text)
-
-
-def example_of_settings(capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(["settings", "--example"]) == 0
-    return capsys.readouterr().out
-
-
-def test_the_example_file_changes_nothing_as_it_is_and_nothing_without_its_marks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = example_of_settings(capsys)
-    as_it_is, without = tmp_path / "a.toml", tmp_path / "b.toml"
-    as_it_is.write_text(text, "utf-8")
-    assert load_settings({}, {}, str(as_it_is)) == Settings()
-    without.write_text(re.sub(r"^#(?=\w)", "", text, flags=re.MULTILINE), "utf-8")
-    assert load_settings({}, {}, str(without)) == Settings()
-    assert "\nseed = 42\n" in without.read_text("utf-8")
-
-
-def test_the_example_file_names_every_setting_once(capsys: pytest.CaptureFixture[str]) -> None:
-    named = re.findall(r"^# ?([\w.]+)(?: =|: None$)", example_of_settings(capsys), re.MULTILINE)
-    assert sorted(set(named) - {"preset"}) == sorted(one.dotted for one in DECLARED.values())
-    assert len([name for name in named if name != "preset"]) == len(DECLARED)
 
 
 def test_help_shows_first_what_people_turn_and_says_how_much_more_there_is(capsys: pytest.CaptureFixture[str]) -> None:

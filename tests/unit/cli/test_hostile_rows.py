@@ -230,13 +230,6 @@ def test_what_is_nested_as_deeply_as_json_may_be_fails_no_view(tmp_path: Path, d
         assert "mallory" in text
 
 
-def test_an_experiment_that_is_a_link_is_not_walked(tmp_path: Path) -> None:
-    make_experiment(tmp_path)
-    (tmp_path / "experiments" / "usr").symlink_to("/usr")
-    _, exp, usr = shown(tmp_path, "experiment", "list").splitlines()
-    assert (exp.split()[0], usr.split()) == ("exp", ["usr", "link", "-", "-", "-", "-"])
-
-
 def test_the_size_of_a_flood_of_names_is_not_counted_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

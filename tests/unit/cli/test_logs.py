@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -62,35 +60,3 @@ def test_text_has_repeats_as_one_line_and_json_has_every_line(
     ]
     assert look(tmp_path, "-o", "json") == look(tmp_path, "--json") == 0
     assert len(capsys.readouterr().out.splitlines()) == 18
-
-
-def test_the_format_for_lnav_reads_what_nodes_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["logs", "--lnav-format"]) == 0
-    form = json.loads(capsys.readouterr().out)["swarm_log"]
-    fields = {part["field"] for part in form["line-format"] if isinstance(part, dict)} - {"__timestamp__"}
-    event = make_event("a.said", 1.0) | {"node_id": "alice"}
-    assert {*fields, form["timestamp-field"], form["level-field"], form["body-field"], form["opid-field"]} == {*event}
-
-
-@pytest.mark.skipif(shutil.which("lnav") is None, reason="Debian's package lnav is not installed")
-def test_lnav_accepts_the_format_and_tells_time_level_and_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(["logs", "--lnav-format"])
-    (tmp_path / "swarm_log.json").write_text(capsys.readouterr().out)
-    append_events(Layout(tmp_path, "exp"), "alice", make_event("a.said", 1_700_000_000.5, "warning", round=3))
-    log = Layout(tmp_path, "exp").events_file("alice")
-
-    def lnav(*arguments: str) -> str:
-        environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TZ": "UTC"}
-        done = subprocess.run(
-            ["lnav", *arguments], env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
-        return done.stdout + done.stderr
-
-    lnav("-i", str(tmp_path / "swarm_log.json"))
-    assert "error" not in lnav("-C")
-    line = lnav("-n", str(log)).splitlines()[0]
-    assert line.split() == ["2023-11-14T22:13:20.500", "alice", "warning", "a.said"]
-    query = ";SELECT log_level, log_body, node_id, round FROM swarm_log"
-    assert lnav("-n", "-c", query, "-c", ":write-csv-to -", str(log)).splitlines()[1] == "warning,a.said,alice,3"

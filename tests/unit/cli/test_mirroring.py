@@ -111,7 +111,7 @@ def test_a_mirror_that_another_machine_still_writes_into_is_left_to_it(
 
     beats(0)
     monkeypatch.setattr(copying, "WATCHED", 0.2)
-    monkeypatch.setattr("swarm.cli.copying.time.sleep", beats)
+    monkeypatch.setattr("swarm.cli.processes.time.sleep", beats)
     if not still_there:
         bring_back(settings_in(tmp_path), here=True)
         assert rounds_in_place(tmp_path)["alice"] == 3

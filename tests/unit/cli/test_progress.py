@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.cli.progress import UpProgress, UpRound, stopping_line
+from swarm.cli.progress import UpProgress, stopping_line
 from swarm.records.stream import EventStream
 from tests.layout import Layout
 from tests.unit.cli.swarms import swarm_of
@@ -93,20 +93,6 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
     first, second = capsys.readouterr().out.splitlines()
     assert "reward 0.225 (0.050 to 0.400)  tagged  31% x 0.720  external" in first
     assert "tagged   0% x -      external" in second
-
-
-def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
-    layout, rounds = Layout(tmp_path, "exp"), list[UpRound]()
-    progress = UpProgress(run_of(layout), swarm_of(), show_round=rounds.append)
-    for node, reward in (("alice", 0.25), ("bob", 0.75)):
-        row = make_row(layout, node, 4, my_reward=reward, answer_tag_rate=1.0)
-        append(layout.metrics_file(node), msgspec.json.encode(row))
-    progress.show_new()
-    (found,) = rounds
-    assert found.line.startswith("round    4  5/9 done  reward 0.500 (0.250 to 0.750)")
-    said = msgspec.json.decode(msgspec.json.encode(found))
-    assert (said["kind"], said["round"], said["max_rounds"], said["nodes"]) == ("round", 4, 9, 2)
-    assert (said["reward"], said["reward_min"], said["reward_max"]) == (0.5, 0.25, 0.75)
 
 
 def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:

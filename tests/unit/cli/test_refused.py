@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from swarm.cli import judge, up
+from swarm.cli import up
 from swarm.cli.main import run
 from swarm.config import Settings
 from swarm.errors import ExperimentError
@@ -49,11 +49,11 @@ def test_a_judge_waits_for_an_experiment_and_makes_none(
         if next(looks, "tired") == "tired":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(judge.time, "sleep", sleep)
+    monkeypatch.setattr("swarm.cli.flags.time.sleep", sleep)
     assert run(["judge", "run", "--path", str(tmp_path), "--experiment", "typo"]) == 130
     said = capsys.readouterr().err
-    assert said.count("waiting for it: no experiment 'typo'") == 1
-    assert "there is exp" in said
+    assert said.count("waiting for the experiment typo") == 1
+    assert "there are exp" in said
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -91,7 +91,6 @@ LINES: dict[str, list[str]] = {
         *("join . --experiment begun --dry-run --node-id carl", "up --nodes 2 --rounds 7 --dry-run --experiment new"),
         *(
             "up --nodes 0",
-            "up --dry-run --json",
             "up --slurm-cpus 2",
             "down",
             "down --timeout -1",

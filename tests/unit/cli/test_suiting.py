@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def of_up(**flags: Any) -> Settings:
-    return up._planned_swarm(2, None, RunFlags(**flags), in_process=False, no_coordinator=False).swarm.settings
+    return up._planned_swarm(2, RunFlags(**flags), in_process=False, no_coordinator=False).swarm.settings
 
 
 def begin(place: Path, profile: str, *, rounds: bool = True, **more: Any) -> None:
@@ -90,7 +90,7 @@ def test_a_start_that_came_to_nothing_binds_nobody(place: Path) -> None:
 
 
 def test_the_record_of_a_start_says_where_the_profile_came_from(capsys: pytest.CaptureFixture[str]) -> None:
-    planned = up._planned_swarm(2, None, RunFlags(model=REAL), in_process=False, no_coordinator=False)
+    planned = up._planned_swarm(2, RunFlags(model=REAL), in_process=False, no_coordinator=False)
     assert planned.base["profile"] == ("paper-2", "the model, which is not embedded")
     assert swarm(["settings", "profile", "--model", REAL]) == 0
     assert "paper-2 (from: model, which is not embedded)" in capsys.readouterr().out

@@ -78,15 +78,6 @@ def test_empty_folders_odd_names_and_links_are_not_meant(tmp_path: Path, capsys:
     assert "weird" not in said
 
 
-def test_of_several_a_report_of_a_fault_is_made_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("first", "second"):
-        make_experiment(tmp_path, name=name)
-    assert run(["bugreport", "--no-doctor"]) == 0
-    assert "first" in capsys.readouterr().out
-
-
 def test_an_empty_place_is_said_to_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status"]) != 0
     assert str(tmp_path) in capsys.readouterr().err

@@ -74,18 +74,10 @@ def test_a_conversation_is_shown_turn_by_turn() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    group = make_group(make_shown("a", cut=5), cut=9, not_scored="no such family")
+    group = make_group(make_shown("a", cut=5), cut=9)
     text = render_group(group, width=80)
     assert "... and 5 characters more" in text
     assert "... and 9 characters more" in text
-    assert "not scored here: no such family" in text
-
-
-def test_rewards_of_this_machine_stand_beside_the_claims() -> None:
-    group = make_group(make_shown("a", 1.0, scored_reward=0.25), make_shown("b", None))
-    text = render_group(group, width=100)
-    assert "[1] reward 1, scored here 0.25" in text
-    assert "[2] no reward claimed" in text
 
 
 def test_text_is_folded_at_spaces_where_it_can_be() -> None:

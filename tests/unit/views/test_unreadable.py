@@ -86,14 +86,13 @@ LOOKING = {
     "experiment clean exp": ("--yes",),
     "keys show --known": ("--experiment", "exp"),
     "doctor": ("--experiment", "exp", "--seconds", "0.01"),
-    "bugreport": ("--experiment", "exp", "--write", "report.txt"),
     "model export alice": ("--experiment", "exp", "-o", "model"),
     "judge exam": ("--experiment", "exp", "--questions", "2"),
     "down": ("--experiment", "exp"),
     "up": ("--experiment", "exp", "--dry-run"),
     "node": ("--role", "coordinator", "--experiment", "exp"),
 }
-ALL_THERE_IS = ("experiment list", "doctor", "bugreport", "down", "keys")
+ALL_THERE_IS = ("experiment list", "doctor", "down", "keys")
 """These say what they can, whatever is closed."""
 
 

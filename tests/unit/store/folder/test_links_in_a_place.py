@@ -75,7 +75,7 @@ def test_restoring_writes_nothing_behind_a_link(shared: Path, outside: Path, tmp
     assert holds(outside) == before
 
 
-@pytest.mark.parametrize("command", [["status"], ["bugreport", "--no-doctor"], ["validate"], ["summary"], ["logs"]])
+@pytest.mark.parametrize("command", [["status"], ["validate"], ["summary"], ["logs"]])
 def test_nothing_behind_a_link_is_shown(
     shared: Path, outside: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
