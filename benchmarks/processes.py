@@ -31,13 +31,13 @@ def tree(root: int) -> list[int]:
     return found
 
 
-def processor_seconds(root: int, *, ended: bool = False) -> float:
-    """Of the process and its living descendants; `ended`: of the children that each has outlived as well."""
+def processor_seconds(root: int) -> float:
+    """Of the process and its living descendants."""
     ticks = 0
     for pid in tree(root):
         with suppress(OSError):  # it ended meanwhile
             after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, after_name[11 : 15 if ended else 13]))
+            ticks += sum(map(int, after_name[11:13]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

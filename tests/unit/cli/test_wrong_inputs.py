@@ -269,7 +269,6 @@ model export alice -o /nosuch/m   there is no folder /nosuch
 bugreport --write /nosuch/r.txt   there is no folder /nosuch
 experiment restore nofile.tar.gz  there is no file nofile.tar.gz
 experiment restore file.txt       nothing was restored
-experiment import nothing         neither an experiment
 up --config file.txt              line 1, column 6
 settings --config file.txt        line 1, column 6
 task try nofile.py                swarm task new
