@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from swarm.cli.main import run
-from swarm.planner.planner import Remedy
+from swarm.cli.plan import longest_talk
+from swarm.planner.planner import Remedy, plan_for
 from swarm.plugins.study.cli import study_places
 from swarm.plugins.study.cli.study_places import places
 from swarm.plugins.study.record import read_study
@@ -32,7 +33,7 @@ def test_there_are_no_more_swarms_at_a_time_than_fit_into_memory(
     monkeypatch.setattr(study_places, "plan_for", lambda *_, **__: plan)
     for fit, at_once in ((9, 3), (2, 2)):
         monkeypatch.setattr(study_places, "_how_many", lambda _, fit=fit: fit)
-        assert places(record, tmp_path, 3, None) == (at_once, 7)
+        assert places(record, tmp_path, 3, None) == at_once
     assert capsys.readouterr().out == "2 swarms at a time, not 3: the free memory does for no more\n"
 
 
@@ -63,13 +64,14 @@ def _needed(adapter: str) -> int:
     record = resolve(matrix, shared, judged=False, created_at=1.0, versions={})
     with pytest.MonkeyPatch.context() as patch:
         have_free(patch, 10**12)
-        return places(record, Path(), 1, None).needed or 0
+        (settings,) = study_places.different(record, Path(), None)[:1]
+        return plan_for(settings, 4, in_process=True, talk=longest_talk(settings)).needed
 
 
 def begun(path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, Any]:
     """What the record of a study says, which is begun and starts nothing."""
     monkeypatch.setattr("swarm.plugins.study.cli.study.run_all", lambda *_: 0)
-    assert run([*THESIS, str(path), "--no-rehearse", *words]) == 0
+    assert run([*THESIS, str(path), *words]) == 0
     return msgspec.to_builtins(read_study(path, "thesis"))  # type: ignore[no-any-return]
 
 
