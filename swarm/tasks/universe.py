@@ -93,13 +93,6 @@ def completed(settings: Settings, folder: Path) -> Settings:
     return replace(settings, task_table=table or None)
 
 
-def with_first_scoring(settings: Settings) -> Settings:
-    """Returns the settings of a record that was made when there was one scoring: datasets that it names alone keep that
-    one."""
-    table = settings.task_table or {}
-    return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
-
-
 def _by_name(settings: Settings, table: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Tasks that are neither of the profile nor in the table."""
     known = _profile_tasks(settings, NO_TASKS)

@@ -35,7 +35,7 @@ def split_of(record: StudyRecord, configuration: str) -> BudgetSplit:
 def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
     """Returns the value of a setting in a configuration's runs."""
     own = next(one.settings for one in record.configurations if one.name == configuration)
-    return {**(record.defaults or {}), **record.settings, **own}.get(name, FIELDS[name].default)
+    return {**record.defaults, **record.settings, **own}.get(name, FIELDS[name].default)
 
 
 def adapts(record: StudyRecord, configuration: str) -> bool:

@@ -272,18 +272,6 @@ def beside_the_paper(evidence: Evidence) -> Iterator[str]:
     yield from paper.comparable(evidence.record)
 
 
-def what_effort_means(evidence: Evidence) -> Iterator[str]:
-    """Says what hours, tokens and costs are."""
-    price = evidence.price
-    costs = f" Costs are these hours at {price.per_hour:g} {price.currency} each." if price else ""
-    yield (
-        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had the machine to "
-        "itself. Of two that ran side by side, each is counted in full. "
-        "Tokens are those of all nodes of a run together."
-        f"{costs}"
-    )
-
-
 def how_the_split_is_drawn(evidence: Evidence) -> Iterator[str]:
     """Says what the line and the band of the first figure are."""
     if evidence.metrics is not None:

@@ -86,7 +86,7 @@ def comparable(record: StudyRecord) -> Iterator[str]:
 
 
 def _models(record: StudyRecord) -> list[str]:
-    shared = {**(record.defaults or {}), **record.settings}.get("model", [])
+    shared = {**record.defaults, **record.settings}.get("model", [])
     found = [one.settings.get("model", shared) for one in record.configurations]
     return sorted({name for models in found for name in ([models] if isinstance(models, str) else models)})
 

@@ -445,8 +445,9 @@ SECTIONS = (
         ),
     ),
     section(
-        "Hours, tokens and costs",
-        notes.what_effort_means,
+        "Hours and tokens",
+        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had the machine to itself. Of "
+        "two that ran side by side, each is counted in full. Tokens are those of all nodes of a run together.",
         table(
             "effort",
             "Of one run, by configuration.",
@@ -458,10 +459,8 @@ SECTIONS = (
             measure(counts("seconds"), "wall_seconds", "mean"),
             counts("tokens_generated", tokens_trained="tokens trained on", of="mean"),
             decimals(2, "cumulative_reward", of="mean"),
-            decimals(2, cost="{currency}, one run", cost_of_all="{currency}, all runs"),
             by=BY_CONFIGURATION,
-            then=tables.priced,
-            left_out=lambda evidence: set() if evidence.price else {"cost", "cost_of_all"},
+            then=lambda found, _: found.assign(hours=found["seconds"] / 3600),
         ),
     ),
     section(

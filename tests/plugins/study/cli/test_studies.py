@@ -70,17 +70,14 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_a_report_is_of_a_study_or_of_tables_and_a_price_is_a_price(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_of_a_study_or_of_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_study(tmp_path, seeds=(1,), rounds=4, configurations=("8/0",))
     target = tmp_path / "page"
     first = ["study", "report", "small", "--path", str(tmp_path), "--output", str(target), "--format", "csv, tex"]
-    assert run([*first, "--price-per-hour", "1.5", "--currency", "EUR", "--window", "2"]) == 0
+    assert run([*first, "--window", "2"]) == 0
     assert capsys.readouterr().out == f"wrote {target / 'index.html'}\n"
     assert {file.suffix for file in target.rglob("*.*")} == {".html", ".csv", ".json", ".tex"}
     assert "over the last 2 rounds" in (target / "index.html").read_text(encoding="utf-8")
-    assert "EUR, one run" in (target / "tables" / "effort.tex").read_text()
     again = ["study", "report", "--from-tables", str(target / "tables"), "--output", str(tmp_path / "again")]
     assert run([*again, "--format", "csv"]) == 0
     assert (tmp_path / "again" / "tables" / "comparison.csv").exists()
@@ -88,7 +85,6 @@ def test_a_report_is_of_a_study_or_of_tables_and_a_price_is_a_price(
     for wrong, said in (
         (["study", "report"], "name either a study, or a folder of tables"),
         ([*first, "--from-tables", str(target)], "name either a study, or a folder of tables"),
-        ([*first, "--price-per-hour", "-1"], "--price-per-hour must be a price from 0, got -1"),
     ):
         assert run(wrong) == 2
         assert said in capsys.readouterr().err

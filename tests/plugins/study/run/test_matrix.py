@@ -256,13 +256,6 @@ def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_u
         resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
 
 
-def test_a_study_that_was_begun_with_one_scoring_keeps_it_for_datasets_that_it_names() -> None:
-    record = resolved(make_matrix(settings={"tasks": ["leg_counting", "bf"]}))
-    before = msgspec.structs.replace(record, scoring=msgspec.UNSET)
-    assert run_settings(record, record.runs[0], Path("/shared")).task_table is None, "its nodes take the newest"
-    assert run_settings(before, before.runs[0], Path("/shared")).task_table == {"leg_counting": {}}
-
-
 GOOD = """
 name = "rates"
 nodes = 2
