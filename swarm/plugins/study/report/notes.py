@@ -121,7 +121,7 @@ def _limits(evidence: Evidence) -> Iterator[str]:
         yield f"{strangers} runs have rows of more nodes than the study has, which raise their sum."
     if len(compared) and compared["n"].min() < FEWEST_SEEDS:
         yield f"Some configurations have fewer than {FEWEST_SEEDS} seeds: nothing is tested there."
-    yield from paper.limits(compared, evidence.record)
+    yield from paper.order(compared)
 
 
 def what_moved(evidence: Evidence) -> Iterator[str]:
@@ -252,18 +252,6 @@ def how_compared(evidence: Evidence) -> Iterator[str]:
         "baseline's mean; its interval is of the ratio's logarithm, with Welch's degrees of freedom. "
         f"{tested if record.tests else 'This matrix is exploratory: no p-values.'}"
     )
-
-
-def of_sums(evidence: Evidence) -> Iterator[str]:
-    """Says what the bars of cumulative rewards show."""
-    yield "Cumulative reward: mean over seeds, 95 % interval, one dot per seed."
-    yield paper.beside_sums(evidence.compared, evidence.record)
-
-
-def of_improvements(evidence: Evidence) -> Iterator[str]:
-    """Says what the marks of improvements show."""
-    yield "Improvement of the mean over the baseline's, with its 95 % interval."
-    yield paper.beside_improvements(evidence.compared)
 
 
 def beside_the_paper(evidence: Evidence) -> Iterator[str]:
