@@ -34,25 +34,18 @@ def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
     rounded = rows["adaptive_J"].astype("float64")
     nodes = [rows[name] for name in (*RUN, "node_id")]
     step = rounded.groupby(nodes, sort=False).diff()
-    wanted = _column(rows, "adaptive_J_continuous").fillna(rounded)
-    seen = _column(rows, "pool_groups")
+    wanted = rows["adaptive_J_continuous"].astype("float64").fillna(rounded)
+    seen = rows["pool_groups"].astype("float64")
     found = rows[[*RUN, "round"]].assign(
         J=wanted,
         changed=(step != 0).where(step.notna()).astype("float64"),
-        own_informative=1 - _column(rows, "zero_advantage_local"),
-        swarm_quality=ratio(_column(rows, "pool_informative"), seen),
+        own_informative=1 - rows["zero_advantage_local"],
+        swarm_quality=ratio(rows["pool_informative"].astype("float64"), seen),
         furthest=(wanted - wanted.groupby(nodes, sort=False).transform("first")).abs(),
     )
     rounds = found.groupby([*RUN, "round"], sort=True)
     means = rounds[[*_COLUMNS]].mean()
     return means.assign(furthest=rounds["furthest"].max()).reset_index()
-
-
-def _column(rows: pd.DataFrame, name: str) -> pd.Series[float]:
-    """NaN where the rows do not tell."""
-    if name not in rows:
-        return pd.Series(float("nan"), index=rows.index)
-    return rows[name].astype("float64")
 
 
 def split_measures(splits: pd.DataFrame) -> pd.DataFrame:

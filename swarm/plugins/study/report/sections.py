@@ -517,7 +517,6 @@ SECTIONS = (
             MOMENT,
             counts(earlier="earlier nodes", groups="groups before", from_earlier="from earlier nodes"),
             shares("share", "chance"),
-            words(basis="counted over"),
         ),
         when=has("crossings"),
         otherwise=f"No node has learned a task, to a mean reward of {THRESHOLD} over {MEETINGS} meetings, in any run.",
