@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,16 +47,6 @@ def test_compare_says_where_one_trained_on_more_groups(tmp_path: Path, capsys: p
         "effect of sharing alone"
     )
     assert "times as many" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
-
-
-def test_help_imports_none_of_the_extra_and_reports_no_pyplot() -> None:
-    code = (
-        "import sys, swarm.plugins.study.cli.studies;"
-        "early = {'pandas', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules);"
-        "import swarm.plugins.study.report.write;"
-        "sys.exit(bool(early) or 'matplotlib.pyplot' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.cli.plan import longest_talk
-from swarm.planner.planner import Remedy, plan_for
+from swarm.planner.planner import plan_for
 from swarm.plugins.study.cli import study_places
 from swarm.plugins.study.cli.study_places import places
 from swarm.plugins.study.record import read_study
@@ -52,11 +52,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_written_and_names_what_
     assert not list(tmp_path.rglob("study.json"))
 
 
-def test_a_length_is_named_as_the_setting_that_a_study_takes() -> None:
-    (said,) = study_places._as_settings([Remedy("--max-new-tokens 24")])
-    assert said.flags == "SWARM_MAX_NEW_TOKENS=24"
-
-
 @cache
 def _needed(adapter: str) -> int:
     matrix = built_in("thesis")
@@ -84,9 +79,3 @@ def test_an_adapter_that_is_named_is_a_part_of_the_study_with_the_rate_that_suit
     assert suited_learning_rate("tiny-2-qwen2-rare", "lora").rate > 2e-4
     assert run([*THESIS, str(tmp_path), "--adapter", "none"]) == 2
     assert "adapter was 'lora', now 'none'" in capsys.readouterr().err
-
-
-def test_without_a_word_all_weights_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = begun(tmp_path, monkeypatch)
-    assert record["defaults"]["adapter"] == "none"
-    assert record["settings"]["learning_rate"] == 2e-4

@@ -99,18 +99,6 @@ def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> No
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
 
-def test_exploratory_matrices_share_the_runs_of_their_splits() -> None:
-    computed: dict[str, set[str]] = {"8/0": set(), "4/4": set()}
-    for file in EXPLORATORY:
-        record = resolved(read_matrix(file))
-        for run in record.runs:
-            if run.configuration in computed and run.seed == 441:
-                settings = run_settings(record, run, Path("/shared")).as_recorded()
-                said = {name: value for name, value in settings.items() if name not in ("experiment", "path")}
-                computed[run.configuration].add(f"{record.nodes_of(run.configuration)} {sorted(said.items())}")
-    assert {name: len(kinds) for name, kinds in computed.items()} == {"8/0": 1, "4/4": 1}
-
-
 def test_a_configuration_with_nodes_of_its_own_is_a_swarm_of_that_size() -> None:
     record = resolved(make_matrix(configuration("a"), ConfigurationRecord(name="central", settings={}, nodes=1)))
     sizes = {run.configuration: run_settings(record, run, Path("/shared")).expected_workers for run in record.runs}
