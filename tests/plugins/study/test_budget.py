@@ -6,8 +6,8 @@ import msgspec
 
 from swarm.plugins.study.budget import split_of, unequal, unequal_budgets
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
+from swarm.plugins.study.run.matrix_file import built_in
 
 
 def record_of(name: str) -> StudyRecord:

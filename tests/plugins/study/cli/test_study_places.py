@@ -16,8 +16,8 @@ from swarm.planner.planner import plan_for
 from swarm.plugins.study.cli import study_places
 from swarm.plugins.study.cli.study_places import places
 from swarm.plugins.study.record import read_study
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
+from swarm.plugins.study.run.matrix_file import built_in
 from swarm.policy.embedded import suited_learning_rate
 from tests.plugins.study.cli.test_study import make_record
 from tests.unit.cli.memory import have_free

@@ -10,8 +10,8 @@ import pytest
 from swarm.cli.main import run
 from swarm.plugins.study.cli.study_rehearsal import rehearsal_of, say_predicted
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
+from swarm.plugins.study.run.matrix_file import built_in
 from swarm.wire.metrics import MetricsRow
 from tests.plugins.study.run.test_runner import MATRIX, starts
 from tests.plugins.study.study_files import record_file

@@ -15,10 +15,10 @@ from swarm.errors import ExperimentError
 from swarm.plugins.study.cli.study import as_begun_or_suited
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, write_study
 from swarm.plugins.study.run import matrix as matrix_module
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.defaults import as_begun
 from swarm.plugins.study.run.growth import grown
 from swarm.plugins.study.run.matrix import Matrix, resolve, run_settings, shared_settings
+from swarm.plugins.study.run.matrix_file import built_in
 
 
 def resolved(matrix: Matrix, environ: dict[str, str] | None = None) -> StudyRecord:

@@ -13,7 +13,6 @@ from swarm.config import with_secrets
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
-from swarm.plugins.study.run.builtin import MATRICES, built_in
 from swarm.plugins.study.run.matrix import (
     Matrix,
     ignored_settings,
@@ -24,7 +23,7 @@ from swarm.plugins.study.run.matrix import (
     stated,
     with_baseline,
 )
-from swarm.plugins.study.run.matrix_file import read_matrix
+from swarm.plugins.study.run.matrix_file import BUILT_IN, built_in, read_matrix
 
 
 def configuration(name: str, **settings: Any) -> ConfigurationRecord:
@@ -60,7 +59,7 @@ def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
     assert splits == {"8/0": (8, 0), "6/2": (6, 2), "4/4": (4, 4), "2/6": (2, 6)}
 
 
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_matrices_are_runnable_and_everything_but_the_baseline_is_compared_with_it(name: str) -> None:
     record = resolved(built_in(name))
     first, *others = record.configurations
