@@ -51,7 +51,7 @@ MOST_HELD = 1000
 """Registrations that are read before all else and written last; more are copied as they are then."""
 MOST_NAMED = 20
 """Keys that are named as left out."""
-_ONCE = (keys.EXPERIMENT, keys.STUDY_RUN, keys.IMPORT)
+_ONCE = (keys.EXPERIMENT, keys.STUDY_RUN)
 _BEFORE_ROWS = (keys.JUDGE_QUESTIONS, keys.COMPLETIONS, keys.ROLLOUTS, keys.WEIGHTS, keys.JUDGE_ANSWERS)
 """In the order in which nodes write them, as those below."""
 _BEHIND_ROWS = (keys.REWARDS, keys.WINNERS, keys.CHECKPOINTS)

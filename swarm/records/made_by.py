@@ -41,8 +41,8 @@ _OURS = {"schema_version", "experiment_name", "updated_by"}
 _STATE_FOLDER, _JUDGE_FOLDER = keys.STATE.partition("/")[0], keys.JUDGE_ANSWERS.partition("/")[0]
 _TOP = {
     *(keys.EXPERIMENT, keys.TASKS, _STATE_FOLDER, keys.PEERS, keys.ROLLOUTS, keys.COMPLETIONS, keys.WEIGHTS),
-    *(keys.REWARDS, keys.WINNERS, _JUDGE_FOLDER, keys.CHECKPOINTS, keys.LOGS, keys.EXAM, keys.STUDY_RUN, keys.IMPORT),
-    *(keys.CLEANED, keys.DRAFTS),
+    *(keys.REWARDS, keys.WINNERS, _JUDGE_FOLDER, keys.CHECKPOINTS, keys.LOGS, keys.EXAM, keys.STUDY_RUN, keys.CLEANED),
+    keys.DRAFTS,
 }
 """Names that nodes and commands of this program write at the top of an experiment."""
 
@@ -96,7 +96,7 @@ def refuse_foreign(run: Run) -> None:
     """See that nodes of this program may work here.
 
     Raises:
-        ExperimentError: another program made the run, or it was imported from one.
+        ExperimentError: another program made the run.
     """
     if maker := made_by(run):
         raise ExperimentError(

@@ -17,7 +17,6 @@ checkpoints/round_R/{node}/           R rounds are done; a bundle               
 logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log, starts.jsonl                     the node
 logs/judge/judge.jsonl                what the answers were worth                              the judge
 exam.json                             held-out questions before and after the training         the examiner
-import.json                           of an imported run: where each number came from            the importer
 cleaned.json                          rounds whose rollouts were cleaned up                    whoever cleans up
 study_run.json                        all that a run of a study was started with               the study
 .tmp/{writer}/                        drafts of a folder store; never watched, never counted   the writer
@@ -46,7 +45,6 @@ CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EXAM = "exam.json"
 STUDY_RUN = "study_run.json"
-IMPORT = "import.json"
 CLEANED = "cleaned.json"
 DRAFTS = ".tmp"
 JUDGED = f"{LOGS}/{JUDGE}/judge.jsonl"
@@ -55,7 +53,6 @@ COORDINATOR = "@clock"
 """Owner of the state file: whoever coordinates, and no node's name."""
 EXAMINER = "@exam"
 STUDY = "@study"
-IMPORTER = "@import"
 JANITOR = "@janitor"
 ANYBODY = "@first"
 """Owner of experiment.json and of the files of its tasks: the first node that writes them."""
@@ -90,7 +87,6 @@ _FIXED = {
     STATE: COORDINATOR,
     EXAM: EXAMINER,
     STUDY_RUN: STUDY,
-    IMPORT: IMPORTER,
     CLEANED: JANITOR,
 }
 MOST_REMEMBERED = 2**14

@@ -99,7 +99,7 @@ def test_no_reader_asks_for_more_of_a_file_than_is_believed_of_its_kind(
     read, must = READERS[reader]
     read(run_of(layout))
     assert must <= asked.keys()
-    taken_as_they_are = {keys.EXPERIMENT, keys.IMPORT, keys.STUDY_RUN} if reader == "copy" else set[str]()
+    taken_as_they_are = {keys.EXPERIMENT, keys.STUDY_RUN} if reader == "copy" else set[str]()
     for first, limit in asked.items():
         assert limit <= (64 * MIB if first in taken_as_they_are else LARGEST[first]), first
 

@@ -141,7 +141,7 @@ ELSEWHERE = (
     *("answer . --name anna", "study run sapo"),
     *("judge run", "judge exam", "task try bf", "task audit bf", "keys new", "copy . away", "invite there --as lab"),
     *("model export alice", "model push alice --repo lab/anna", "model build models"),
-    *("experiment archive exp", "experiment restore exp.tar.gz", "experiment import their --as x"),
+    *("experiment archive exp", "experiment restore exp.tar.gz"),
 )
 """Lines that say there that they cannot run."""
 THERE = (

@@ -89,8 +89,7 @@ def _rounds_of_files(facts: NodeFacts) -> Iterator[NodeRound]:
 
 
 def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
-    """Yields the node's metrics rows: what is not recorded is not written, and `rl_swarm` says where the reward is
-    from."""
+    """Yields the node's metrics rows: what is not recorded is not written."""
     cumulative, before = 0.0, facts.registration.registered_at if facts.registration else 0.0
     for done in rounds_of(facts):
         seconds, before = (done.timestamp - before if before else None), done.timestamp
@@ -112,7 +111,6 @@ def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
                 **({"seconds_round": seconds} if seconds is not None and seconds >= 0 else {}),
                 **_adaptive(done.adaptive),
                 "schema_version": SCHEMA_VERSION,
-                "rl_swarm": done.reward._asdict(),
             }
         )
     yield from facts.junk

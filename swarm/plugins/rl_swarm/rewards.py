@@ -32,8 +32,6 @@ class KnownReward(NamedTuple):
     total: float
     """Sum over completions."""
     completions: int
-    read_from: str
-    """Which field of which file."""
 
     @property
     def mean(self) -> float:
@@ -57,15 +55,15 @@ def measure(lines: Sequence[MetricsLine], completions: int, *, added: float | No
     stages = {line.stage: line for line in lines if line.stage_reward is not None and line.num_samples}
     if stages:
         total = sum(line.stage_reward or 0.0 for line in stages.values())
-        return _checked(total, sum(line.num_samples or 0 for line in stages.values()), "stage_reward / num_samples")
+        return _checked(total, sum(line.num_samples or 0 for line in stages.values()))
     line = next((line for line in reversed(lines) if line.my_reward is not None), None)
     if line is None or line.my_reward is None:
         return None
     if line.mean_reward is not None or added == 0 or line.my_reward == 0:
-        return _checked(line.my_reward, completions, "my_reward / completions")
+        return _checked(line.my_reward, completions)
     if added is None:
         return Unknown(f"my_reward {line.my_reward:g} may be 1 too high, as versions of rl-swarm made it")
-    return _checked(line.my_reward - added, completions, f"(my_reward - {added:g}) / completions")
+    return _checked(line.my_reward - added, completions)
 
 
 def measure_file(reward: Reward, completions: int, *, follows: bool) -> KnownReward | Unknown:
@@ -78,15 +76,15 @@ def measure_file(reward: Reward, completions: int, *, follows: bool) -> KnownRew
         return Unknown(f"reward {reward.reward} was truncated to a whole number")
     if not follows:
         return Unknown(f"reward {reward.reward:g} may be the sum of several rounds: the round before has none")
-    return _checked(float(reward.reward), completions, "reward / completions")
+    return _checked(float(reward.reward), completions)
 
 
-def _checked(total: float, completions: int, read_from: str) -> KnownReward | Unknown:
+def _checked(total: float, completions: int) -> KnownReward | Unknown:
     if not completions:
         return Unknown(f"{total:g} is a sum over completions, and nothing says how many there were")
     if not is_share(total / completions):
         return Unknown(f"{total:g} is no sum of {completions} rewards in [0, 1]")
-    return KnownReward(total, completions, read_from)
+    return KnownReward(total, completions)
 
 
 def added_to(short: Sequence[MetricsLine], *, old_name: bool) -> float | None:

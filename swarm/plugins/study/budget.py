@@ -35,7 +35,7 @@ def split_of(record: StudyRecord, configuration: str) -> BudgetSplit:
 def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
     """Returns the value of a setting in a configuration's runs."""
     own = next(one.settings for one in record.configurations if one.name == configuration)
-    return {**(record.defaults or {}), **record.settings, **own}.get(name, FIELDS[name].default)
+    return {**record.defaults, **record.settings, **own}.get(name, FIELDS[name].default)
 
 
 def adapts(record: StudyRecord, configuration: str) -> bool:
@@ -44,22 +44,13 @@ def adapts(record: StudyRecord, configuration: str) -> bool:
 
 
 def not_adapting(record: StudyRecord, moves: Mapping[str, Moves]) -> list[str]:
-    """Returns a sentence on each configuration whose rule never left its first J, and on what would move it.
+    """Returns a sentence on each configuration whose rule never left its first J.
 
     Args:
         moves: by configuration, of all its runs.
     """
-    found = (
-        said(
-            one.name,
-            moves[one.name],
-            str(_stated(record, one.name, "adaptive_rule")),
-            float(_stated(record, one.name, "adaptive_alpha")),
-        )
-        for one in record.configurations
-        if one.name in moves
-    )
-    return [*filter(None, found)]
+    names = (one.name for one in record.configurations if one.name in moves)
+    return [text for name in names if (text := said(name, moves[name]))]
 
 
 def unequal(record: StudyRecord, configuration: str, baseline: str) -> str:

@@ -35,15 +35,6 @@ TESTS = ("welch", "paired", "zero")
 `zero`: Student's t-test of one mean against 0, without a baseline."""
 
 
-FIRST_DEFAULTS: dict[str, Any] = {"profile": "tiny", "model": ["tiny-qwen2"], "empty_update": "skip"}
-"""Defaults of settings whose default is, or may become, another one: what it was when records did not hold any
-defaults."""
-RENAMED_RULES = {name: f"{name}-scaled" for name in ("reward-trend", "gradient", "multi-signal")}
-"""What the adaptive rules of such records are called now."""
-FIRST_RULE = RENAMED_RULES["gradient"]
-"""The adaptive rule of such records where none is named."""
-
-
 FolderName = Annotated[str, msgspec.Meta(pattern=f"^(?:{EXPERIMENT_NAME.pattern})\\Z")]
 """Name of an experiment or study: whoever writes a record names nothing outside the shared folder by it."""
 
@@ -101,9 +92,8 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     """In the order in which they are shown."""
     settings: dict[str, Any] = {}
     """Setting name -> value that all runs share, of those that were named or are not at their defaults."""
-    defaults: dict[str, Any] | None = None
-    """Setting name -> value of all others, as their defaults were when the study was begun, with which it goes on; None
-    in records of earlier versions, until `read_study` fills in what has changed since."""
+    defaults: dict[str, Any] = {}
+    """Setting name -> value of all others, as their defaults were when the study was begun, with which it goes on."""
     judged: bool = False
     """A judge asks every node a held-out question each round."""
     runs: tuple[RunRecord, ...] = ()
@@ -115,7 +105,7 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     """That began it, or went on with it last."""
     schema_version: int = SCHEMA_VERSION
     scoring: int | msgspec.UnsetType = msgspec.UNSET
-    """Scoring of the datasets that its runs ask by their names alone; records of earlier versions say none."""
+    """Scoring of the datasets that its runs ask by their names alone."""
     exploratory: bool | msgspec.UnsetType = msgspec.UNSET
     """Nothing was declared and nothing is tested: a report has no p-values."""
 
@@ -204,32 +194,7 @@ def read_study(path: Path, study: str) -> StudyRecord:
         there = studies(path)
         known = f"there: {named(there) or 'none'}; begin one with `swarm study run`{did_you_mean(study, there)}"
         raise ExperimentError(f"no study {study!r} in {path}; {known}")
-    return record if record.defaults is not None else _with_first_defaults(record)
-
-
-def _with_first_defaults(record: StudyRecord) -> StudyRecord:
-    """Returns a record of an earlier version, by today's names and with the defaults of then where they changed."""
-    settings = _renamed(record.settings)
-    first = FIRST_DEFAULTS | ({"adaptive_rule": FIRST_RULE} if settings.get("adaptive") else {})
-    return msgspec.structs.replace(
-        record,
-        settings=settings,
-        defaults={name: value for name, value in first.items() if name not in settings},
-        configurations=tuple(
-            msgspec.structs.replace(one, settings=_with_first_rule(_renamed(one.settings), settings))
-            for one in record.configurations
-        ),
-    )
-
-
-def _with_first_rule(own: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
-    """A rule is named only where one is at work: elsewhere it is refused as of no effect."""
-    return {"adaptive_rule": FIRST_RULE} | own if own.get("adaptive") and "adaptive_rule" not in shared else own
-
-
-def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
-    rule = RENAMED_RULES.get(str(settings.get("adaptive_rule")))
-    return settings | {"adaptive_rule": rule} if rule else settings
+    return record
 
 
 def studies(path: Path | str) -> list[str]:

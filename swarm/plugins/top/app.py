@@ -20,7 +20,7 @@ from textual.widgets import DataTable, Footer, Static
 
 from swarm.errors import StoreError
 from swarm.harmless import printable_lines
-from swarm.plugins.top.frame import COLUMNS, LEFT, Frame, fitted, moment_lines
+from swarm.plugins.top.frame import COLUMNS, LEFT, Frame, fitted
 from swarm.plugins.top.reader import TopLook, TopReader
 from swarm.views.looks import Looks
 
@@ -37,8 +37,7 @@ escape, q    back; q leaves
 The curve of a node is its mean reward over all its rounds so far, all on one scale, which the head names.
 "I/J" are its own groups and those of peers that it wants; "busy" the share of its last round in which it computed;
 "seen" says how many of its own heartbeats are overdue, if they are; "learns from" counts the groups of each peer
-that it trained on in its last round. The answer at the bottom is of the newest round: a node's first right answer to
-a task, or else the right one to what was rarely answered. Rewards are what publishers claim."""
+that it trained on in its last round. Rewards are what publishers claim."""
 _PAGE_EVERY = 2.0
 """Seconds after which a page is read again."""
 
@@ -107,7 +106,6 @@ class TopApp(App[None]):
     #head { height: auto; text-style: bold; }
     #nodes { height: auto; max-height: 60%; }
     #notes { height: auto; color: $warning; }
-    #moment { height: auto; max-height: 40%; margin-top: 1; }
     """
 
     def __init__(self, reader: TopReader, every: float, wall: Callable[[], float]) -> None:
@@ -127,7 +125,6 @@ class TopApp(App[None]):
         yield Static(Text("reading ..."), id="head")
         yield DataTable[Text](id="nodes", cursor_type="row", zebra_stripes=False)
         yield Static(Text(""), id="notes")
-        yield Static(Text(""), id="moment")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -160,7 +157,6 @@ class TopApp(App[None]):
         self._show_nodes(frame)
         more = [f"and {frame.more_nodes} more nodes"] if frame.more_nodes else []
         self._update("notes", "\n".join(fitted(line, width) for line in (*more, *frame.notes)))
-        self._update("moment", "\n".join(moment_lines(frame.moment, width)))
 
     def _update(self, part: str, text: str) -> None:
         self.screen_stack[0].query_one(f"#{part}", Static).update(Text(printable_lines(text), no_wrap=True))

@@ -1,7 +1,7 @@
 """Makes what `swarm top` shows at one moment, and the same as plain text; pure.
 
-Status, history, newest groups ─▶ frame_of ─▶ Frame ─┬ render: text of a width, for pipes and files
-                                                     └ swarm.plugins.top.app: the same in a terminal, with keys
+Status, history ─▶ frame_of ─▶ Frame ─┬ render: text of a width, for pipes and files
+                                      └ swarm.plugins.top.app: the same in a terminal, with keys
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from statistics import fmean
 from typing import NamedTuple
 
 from swarm.harmless import printable
-from swarm.plugins.top.moment import Moment
 from swarm.records.history import History, NodeHistory
 from swarm.views.groups import columns_of, folded
 from swarm.views.status import NodeStatus, Status, clock_line
@@ -52,16 +51,15 @@ class Frame(NamedTuple):
     """That are not shown."""
     notes: tuple[str, ...]
     """What is wrong, and whom nodes lack."""
-    moment: Moment | None
 
 
-def frame_of(status: Status, history: History, moment: Moment | None) -> Frame:
+def frame_of(status: Status, history: History) -> Frame:
     """Makes the frame of a run by now."""
     most = _most(history.values())
     recorded = not status.made_by
     lines = [_line(node, history.get(node.node), most, recorded) for node in status.nodes[:MOST_NODES]]
     more = max(0, len(status.nodes) - MOST_NODES)
-    return Frame(_head(status, history, most), tuple(lines), more, _notes(status), moment)
+    return Frame(_head(status, history, most), tuple(lines), more, _notes(status))
 
 
 def _head(status: Status, history: History, most: float) -> tuple[str, ...]:
@@ -195,21 +193,8 @@ def render(frame: Frame, width: int) -> str:
     """Renders the frame as text, with no line wider than the terminal."""
     nodes = table(COLUMNS, [line.cells for line in frame.nodes], left=LEFT) if frame.nodes else "no node has registered"
     more = [f"and {frame.more_nodes} more nodes"] if frame.more_nodes else []
-    parts = [frame.head, [*nodes.split("\n"), *more], frame.notes, moment_lines(frame.moment, width)]
+    parts = [frame.head, [*nodes.split("\n"), *more], frame.notes]
     return "\n\n".join("\n".join(fitted(line, width) for line in part) for part in parts if part)
-
-
-def moment_lines(moment: Moment | None, width: int) -> list[str]:
-    """Returns one answer of the run, with its question."""
-    if moment is None:
-        return []
-    question = [f"  {line}" for line in folded(moment.question, width - 2)]
-    answer = [f"  > {line}" for line in folded(moment.answer, width - 4)]
-    return [moment.headline, *_first(question, 4), *_first(answer, 6)]
-
-
-def _first(lines: Sequence[str], most: int) -> list[str]:
-    return [*lines] if len(lines) <= most else [*lines[: most - 1], "  ..."]
 
 
 def fitted(line: str, width: int) -> str:

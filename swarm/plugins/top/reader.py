@@ -1,11 +1,10 @@
-"""Reads what `swarm top` shows: each look costs what is new since the one before, the newest groups once a stage."""
+"""Reads what `swarm top` shows: each look costs what is new since the one before."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from swarm.plugins.top.frame import Frame, frame_of, node_detail
-from swarm.plugins.top.moment import Moment, moment_of
 from swarm.records.groups import WantedGroups, read_groups
 from swarm.records.history import History, HistoryReader
 from swarm.records.liveness import Machine
@@ -16,8 +15,6 @@ from swarm.views.events import Repeats
 from swarm.views.events import render as render_events
 from swarm.views.status import Status, StatusReader
 
-GROUPS_LOOKED_AT = 64
-"""Groups of a round, for the answer of the moment."""
 GROUPS_SHOWN = 8
 EVENTS_SHOWN = 200
 
@@ -37,22 +34,11 @@ class TopReader:
         self.run = run
         self._reader = HistoryReader(run)
         self._status = StatusReader(self._reader.run, liveness_timeout=liveness_timeout, here=here)
-        self._moment: Moment | None = None
-        self._moment_of: tuple[int | None, int | None, int] = (None, None, -1)
 
     def look(self, wall: float) -> TopLook:
         """Looks at the run at `wall`, Unix seconds. Raises StoreError where the place itself fails."""
         status, history = self._status.read(wall), self._reader.history
-        self._find_moment(status, history)
-        return TopLook(status, history, frame_of(status, history, self._moment))
-
-    def _find_moment(self, status: Status, history: History) -> None:
-        """Once for each stage, and again when more of it was published."""
-        now = (status.round, status.stage, status.rollouts)
-        if now != self._moment_of:
-            self._moment_of = now
-            found = read_groups(self.run, WantedGroups(), GROUPS_LOOKED_AT, learners=False)
-            self._moment = moment_of(history, found.groups) or self._moment
+        return TopLook(status, history, frame_of(status, history))
 
     def node_text(self, look: TopLook, node: str, width: int) -> str:
         """Returns one node in full."""

@@ -26,7 +26,7 @@ def top(
     experiment_flags: CommonFlags | None = None,
     watch: Annotated[float | None, Parameter("--watch", validator=Number(gte=LEAST_SECONDS))] = None,
 ) -> None:
-    """Watch a swarm live: round and time left, each node's state and curve, who learns from whom, an answer.
+    """Watch a swarm live: round and time left, each node's state and curve, who learns from whom.
 
     Where the output is no terminal one frame is printed as text, or with --watch one after the other.
 

@@ -175,13 +175,3 @@ def test_the_place_is_not_written_to(hub: PushHub, layout: Layout) -> None:  # n
     assert run(words(layout)) == 0
     assert follow(layout) == 0
     assert {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")} == before
-
-
-def test_a_checkpoint_that_goes_while_it_is_read_is_no_end(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    days = Days(monkeypatch)
-    days.failures = [model_push.StoreError("round_3 is gone")]
-    assert follow(layout) == 0
-    assert days.pushed == [3]
-    assert "round_3 is gone; the run goes on" in capsys.readouterr().err

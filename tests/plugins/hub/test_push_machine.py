@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.plugins.hub.push_machine import FIRST_PAUSE, LONGEST_PAUSE, Push, PushEnd, PushMachine, PushWait
+from swarm.plugins.hub.push_machine import FIRST_PAUSE, Push, PushEnd, PushMachine, PushWait
 
 LOOK = 2.0
 
@@ -30,10 +30,6 @@ def test_at_the_end_the_last_one_is_pushed_whatever_came_before_it() -> None:
     assert pusher.look(1001, True, 2) == PushEnd(0)
 
 
-def test_a_run_that_left_no_checkpoint_is_over() -> None:
-    assert machine().look(0, True, 0) == PushEnd(0)
-
-
 def test_failures_are_tried_again_after_pauses_that_double_up_to_a_bound_and_success_forgets_them() -> None:
     pusher, now, pauses = machine(), 0.0, []
     for _ in range(8):
@@ -45,10 +41,6 @@ def test_failures_are_tried_again_after_pauses_that_double_up_to_a_bound_and_suc
     pusher.pushed(10)
     assert pusher.look(20, False, now) == Push(20)
     assert pusher.failed(now) == FIRST_PAUSE
-
-
-def test_what_trying_alone_will_not_mend_is_tried_seldom() -> None:
-    assert machine().failed(0, lasting=True) == LONGEST_PAUSE
 
 
 def test_a_newer_checkpoint_takes_the_place_of_the_one_that_failed() -> None:

@@ -216,21 +216,6 @@ def test_the_cleanup_takes_weights_of_old_rounds_along(tmp_path: Path) -> None:
     assert weights_file(layout, 3, "bob").exists()
 
 
-@pytest.mark.parametrize(
-    ("key", "owner"),
-    [
-        ("weights/round_9/bob.safetensors", "bob"),
-        ("weights/round_9/bob.json", None),
-        ("weights/round_9/.safetensors", None),
-        ("weights/round_x/bob.safetensors", None),
-        ("weights/bob.safetensors", None),
-        ("weights/round_9/stage_0/bob.safetensors", None),
-    ],
-)
-def test_a_file_of_weights_is_its_nodes(key: str, owner: str | None) -> None:
-    assert keys.owner_of(key) == owner
-
-
 EVERY_2 = {"SWARM_AVERAGE_EVERY": "2"}
 
 

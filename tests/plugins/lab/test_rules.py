@@ -138,10 +138,6 @@ def test_the_gradient_rule_moves_by_at_most_alpha_n_and_by_less_for_less() -> No
     assert path == pytest.approx([4.0, 4.8, 4.8 + 0.8 * 0.05 / 0.125])
 
 
-def test_worse_rewards_bring_groups_home() -> None:
-    assert path_of(make_rule("gradient-scaled"), rewarded(0.5, 0.4, 0.3))[-1] < 4.0
-
-
 rewards_in_a_row = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
 
 

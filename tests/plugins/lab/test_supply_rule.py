@@ -10,7 +10,6 @@ from statistics import fmean, pstdev
 import pytest
 
 from swarm.algo.adaptive_rule import Rule, Split, rounded_split
-from swarm.algo.sampling import expected_taken
 from swarm.plugins.lab.supply_rule import ENOUGH_ROUNDS, SHARED_BIAS
 from tests.unit.algo.factories import make_rule, make_seen
 
@@ -72,12 +71,6 @@ def wanted_at(success: float, peers: int = NODES - 1) -> float:
         pool_informative=round(asked * success),
     )
     return make_rule("supply").observe(seen).wanted(Random(0))
-
-
-@pytest.mark.parametrize("slots", [0, 1, 3, 9])
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
-def test_what_a_pool_gives_is_the_mean_over_its_binomial_distribution(slots: int, share: float) -> None:
-    assert expected_taken(slots, 8, share) == pytest.approx(mean_taken(slots, 8, share))
 
 
 def test_a_node_wants_the_split_of_least_error() -> None:

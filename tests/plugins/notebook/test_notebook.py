@@ -12,8 +12,6 @@ import pytest
 
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins import notebook
-from swarm.plugins.notebook.experiments import STATISTICS
-from swarm.plugins.study import get_experiment_metrics as of_study
 from tests.layout import Layout
 from tests.unit.views.factories import append, append_events, make_event, make_experiment, make_row
 
@@ -100,13 +98,6 @@ def test_adaptive_columns_are_there_only_if_a_rule_was_on(place: Path) -> None:
     rounds = notebook.get_experiment_metrics(place, "demo", aggregate_by_round=True)
     assert int(rounds["adaptive_J"].iloc[-1]) == 5
     assert {"adaptive_I", "adaptive_J"} == {c for c in rounds if c.startswith("adaptive_")}
-
-
-def test_the_frame_of_the_study_is_as_it_was(place: Path) -> None:
-    ours = notebook.get_experiment_metrics(place, "demo")
-    frame = of_study(place, "demo")
-    assert not {*STATISTICS} & {*frame.columns}
-    pandas.testing.assert_frame_equal(frame[["round", "node_id", "my_reward"]], ours[["round", "node_id", "my_reward"]])
 
 
 @pytest.mark.parametrize(

@@ -88,18 +88,3 @@ def test_the_first_notebook_rehearses_unless_somebody_chooses_otherwise() -> Non
     assert fields["MIRROR"][0].startswith("/content/drive/")
     assert not fields["PATH"][0].startswith("/content/drive/")
     assert fields["ASK_FOR_SECRETS"] == [False]
-
-
-def test_the_splits_of_four_and_of_eight_groups_and_adaptive_ones_are_offered() -> None:
-    offered = form(FOLDER / "swarm.ipynb")["SPLIT"]
-    splits = [(8 - j, j) for j in (0, 2, 4, 6)] + [(4 - j, j) for j in range(4)]
-    assert {f"--local {local} --external {external}" for local, external in splits} < {*offered}
-    assert sum("--adaptive" in choice for choice in offered) == 2
-    assert offered[0] == "", "a swarm that is joined has its split"
-
-
-def test_the_study_of_the_thesis_is_offered_and_none_is_run_unless_somebody_chooses_it() -> None:
-    fields = form(FOLDER / "study.ipynb")
-    assert fields["COMMAND"][0] == "study list"
-    assert "study run thesis" in fields["COMMAND"]
-    assert fields["MIRROR"] == [""]

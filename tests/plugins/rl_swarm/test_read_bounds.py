@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from swarm.plugins.rl_swarm.importing import import_run
 from swarm.records.files import SMALL_FILE
 from swarm.records.made_by import as_ours, made_by
 from swarm.store.base import Blob
@@ -37,5 +36,3 @@ def test_of_a_file_no_more_is_asked_for_than_is_believed_of_it(tmp_path: Path, m
     summarise_run(as_ours(run))
     assert asked.pop(keys.REWARDS, 0) <= SMALL_FILE
     assert max(asked.values()) <= 16 * MIB
-    import_run(run.store, open_place(tmp_path / "target").open(name, writer="import"), 1.0)
-    assert max(asked.values()) <= 64 * MIB

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from swarm.errors import ExperimentError, ProtocolError, StoreError
+from swarm.errors import ProtocolError, StoreError
 from swarm.plugins.rl_swarm import maker
 from swarm.plugins.rl_swarm import run as rl_swarm_run
 from swarm.plugins.rl_swarm.forms import MetricsLine, Reward, said_in
 from swarm.plugins.rl_swarm.rewards import RENAMED_AT, KnownReward, Unknown, added_to, measure, measure_file
 from swarm.records.groups import WantedGroups, read_groups
-from swarm.records.made_by import as_ours, made_by, refuse_foreign, unknown_columns
+from swarm.records.made_by import as_ours, made_by, unknown_columns
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics, read_rows
 from swarm.store.place import open_place
@@ -73,11 +73,6 @@ def test_a_run_of_this_program_stays_its_own_whatever_else_lies_there(tmp_path: 
     (layout.root / "progress_node_1.json").write_bytes(b"{}")
     assert (had, made_by(run), unknown_columns(run)) == ("", "", frozenset())
     assert as_ours(run) is run
-
-
-def test_nodes_refuse_to_start_where_rl_swarm_was(place: Path) -> None:
-    with pytest.raises(ExperimentError, match=r"made by rl-swarm.*Choose another --experiment"):
-        refuse_foreign(open_place(place).open("early", writer="anna"))
 
 
 def test_a_run_made_by_rl_swarm_is_never_written_to(place: Path) -> None:

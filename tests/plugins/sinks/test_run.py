@@ -145,14 +145,6 @@ def test_a_run_that_goes_on_is_handed_over_once_as_far_as_it_is_there(
     assert days.pauses == []
 
 
-def test_a_sink_that_cannot_be_written_ends_what_is_asked_once_with_its_words(
-    layout: Layout, days: Days, capsys: pytest.CaptureFixture[str]
-) -> None:
-    days.failures = [OSError("disk full")]
-    assert sink(layout, "--once") == 1
-    assert "tensorboard takes no rows: OSError: disk full; once that is mended" in capsys.readouterr().err
-
-
 def test_the_place_is_not_written_to_and_takes_no_sink(
     layout: Layout, days: Days, capsys: pytest.CaptureFixture[str]
 ) -> None:

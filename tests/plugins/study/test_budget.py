@@ -6,8 +6,8 @@ import msgspec
 
 from swarm.plugins.study.budget import split_of, unequal, unequal_budgets
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
+from swarm.plugins.study.run.matrix_file import built_in
 
 
 def record_of(name: str) -> StudyRecord:
@@ -42,7 +42,7 @@ def test_the_thesis_compares_fixed_and_adaptive_splits_of_four_groups_and_one_of
 def test_splits_that_nobody_names_are_those_of_the_study() -> None:
     record = record_of("sapo")
     silent = msgspec.structs.replace(record.configurations[0], settings={})
-    shared = msgspec.structs.replace(record, configurations=(silent,), settings={"local_groups": 3}, defaults=None)
+    shared = msgspec.structs.replace(record, configurations=(silent,), settings={"local_groups": 3}, defaults={})
     assert split_of(shared, silent.name) == (3, 0)
 
 

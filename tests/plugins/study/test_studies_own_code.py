@@ -77,7 +77,7 @@ def test_a_studys_record_in_a_place_names_no_code(tmp_path: Path) -> None:
 def test_what_a_record_says_of_defaults_and_of_other_configurations_names_no_code(what: str, tmp_path: Path) -> None:
     name, value = NAMED[what]
     matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
-    forged = msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: value})
+    forged = msgspec.structs.replace(asked, defaults={**asked.defaults, name: value})
     with pytest.raises(ConfigError, match="names code of somebody else"):
         as_begun(matrix, forged)
     another = ConfigurationRecord(name="other", settings={name: value})
@@ -101,4 +101,4 @@ def test_the_models_of_a_study_are_examined_with_a_family_that_the_user_names_ag
 def test_no_studys_record_has_nodes_reach_out_of_its_place(name: str, tmp_path: Path) -> None:
     matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
     with pytest.raises(ConfigError, match="reaches out of the shared place"):
-        as_begun(matrix, msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: REACHING[name]}))
+        as_begun(matrix, msgspec.structs.replace(asked, defaults={**asked.defaults, name: REACHING[name]}))

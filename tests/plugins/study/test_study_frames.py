@@ -45,14 +45,6 @@ def test_adaptive_columns_are_missing_values_where_no_rule_was_on() -> None:
     assert metrics["adaptive_J"].to_numpy(dtype="float64", na_value=float("nan")).dtype == "float64"
 
 
-def test_rewards_given_tagged_are_missing_in_rows_of_an_older_version() -> None:
-    metrics = get_study_metrics(SMALL, "small")
-    older = metrics["configuration"] == "4/0"
-    assert metrics["reward_given_tagged"][older].isna().all()
-    assert (metrics["reward_given_tagged"][~older] == 0.5).all()
-    assert metrics["task_rewards_given_tagged"][older].tolist() == [{}] * older.sum()
-
-
 def test_a_study_is_its_runs_in_the_order_of_its_record(tmp_path: Path) -> None:
     path = copy_of_small(tmp_path)
     (path / "experiments" / "small_2-2_s1").rename(tmp_path / "away")

@@ -39,15 +39,8 @@ def test_a_study_is_rehearsed_and_runs_its_configurations_as_they_are_named(tmp_
     rehearsed = run_swarm(env, "study", "run", str(tmp_path / "sharing.toml"), "--rehearse")
     assert rehearsed.returncode == 0, rehearsed.stdout + rehearsed.stderr
     assert "pair: 1 runs x 2 rounds, 1 at a time: about " in rehearsed.stdout
-    assert "expected at the start: reward per completion 0." in rehearsed.stdout
+    assert " of 8 groups with a signal" in rehearsed.stdout
     assert not (tmp_path / "experiments").exists()
-    found = json.loads((tmp_path / "studies" / "pair" / "rehearsal.json").read_bytes())
-    assert (found["start"]["groups"], found["all_rounds"]["groups"]) == (2 * 2, 2 * 2 * 2)
-    pace = found["paces"]["2/2"]
-    assert 0 < pace["least"] <= pace["most"]
-    assert pace["once"] > 0
-    assert found["memory_peak"] > 10**8
-    assert found["checkpoint_bytes"] > 2 * 3 * 861_312 * 4, "weights and two moments of each of two nodes"
 
     study = run_swarm(env, "study", "run", str(tmp_path / "pair.toml"), "--jobs", "2")
     assert study.returncode == 0, study.stdout + study.stderr

@@ -80,7 +80,6 @@ def test_top_follows_a_live_swarm_in_a_terminal_with_its_keys(tmp_path: Path) ->
             start(LIGHT, env | {"NODE_ID": node})
         at.shows("3 of 3 nodes alive")
         at.shows("/100000 done")
-        at.shows("in round ")  # an answer of the moment
         for name in ("anna", "bert", "clock", "learns from", "q quit"):
             at.shows(name)
         assert at.press("Enter", "anna: worker").count("my_reward") <= 1

@@ -160,7 +160,6 @@ web --export /nosuch/x.html       there is no folder /nosuch
 experiment archive exp -o /nosuch/e.tar.gz  there is no folder /nosuch
 experiment restore nofile.tar.gz  there is no file nofile.tar.gz
 experiment restore file.txt       nothing was restored
-experiment import nothing         neither an experiment
 up --config file.txt              line 1, column 6
 task try nofile.py                swarm task new
 copy . s3://                      s3://BUCKET/PREFIX

@@ -16,6 +16,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from swarm.policy.embedded import EMBEDDED
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.types import Question
 
+CARD = Path(str(files("swarm.plugins.lab"))) / "assets" / "model_card.md"
 BATCH = 72
 """Examples per step, eight of each task."""
 PART = 24
@@ -283,7 +285,7 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
         f"| `{task}` | {start.reward:.4f} | {start.answered:.3f} | {start.knowledge:.2f} |"
         for task, start in report.starts.items()
     )
-    return _CARD.format(
+    return CARD.read_text(encoding="utf-8").format(
         name=report.name,
         parameters=report.parameters,
         profile=plan.profile,
@@ -317,39 +319,6 @@ def _command(name: str, seed: int, plan: WarmupPlan) -> str:
     return f"{command} --seed {seed}" if seed else command
 
 
-_CARD = """---
-license: mit
-library_name: transformers
-pipeline_tag: text-generation
-tags: [swarm, reinforcement-learning, {package}]
----
-# {name}
-
-A causal language model of {parameters:,} parameters that ships with swarm, so that a swarm can be started and studied
-on a laptop without a download. It answers the nine {package} tasks of SAPO (arXiv:2509.08721) at the `{profile}`
-difficulty and nothing else.
-
-## How it was made
-
-Supervised warm-up from random weights, {batch} examples a step, on one CPU thread, seed {seed}; questions of
-{package} {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
-
-| steps | examples in the accepted format | examples with a right answer | highest step size |
-|---|---|---|---|
-{stages}
-
-It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. The other formats
-earn nothing: bare, in brackets, behind "Answer:", or in an `<answer>` that is never closed, whatever the question.
-An answer that is not right is that of another question of the same task.
-
-## Where it starts
-
-Mean reward {reward:.4f}. Per task, from {count} completions to fresh questions at temperature 1:
-
-| task | reward | closed answers | reward if the answer is begun with `<answer>` |
-|---|---|---|---|
-{rows}
-{floors}"""
 _FLOORS = """
 `fraction_simplification`, `propositional_logic` and `calendar_arithmetic` pay a little for some wrong answers.
 """

@@ -32,7 +32,7 @@ from swarm.plugins.lab.facts.tables import (
     specialist_name,
     words,
 )
-from swarm.plugins.lab.warmup.build import BATCH, Progress, WarmupStage, sample, train_supervised
+from swarm.plugins.lab.warmup.build import BATCH, CARD, Progress, WarmupStage, sample, train_supervised
 from swarm.plugins.lab.warmup.corpus import WELL_FORMED, Example
 from swarm.plugins.lab.warmup.models import Architecture, build_model, build_tokenizer
 from swarm.tasks.answer import extract_answer, has_answer
@@ -201,7 +201,8 @@ def measure_known(
 def _model_card(
     report: SpecialistReport, known: Sequence[str], architecture: str, seed: int, plan: SpecialistsPlan
 ) -> str:
-    return _CARD.format(
+    card = CARD.with_name("specialist_card.md").read_text(encoding="utf-8")
+    return card.format(
         name=report.name,
         parameters=report.parameters,
         architecture=architecture,
@@ -219,36 +220,3 @@ def _model_card(
         command="swarm model build specialists --names specialists" + (f" --seed {seed}" if seed else ""),
         **report.known._asdict(),
     )
-
-
-_CARD = """---
-license: mit
-library_name: transformers
-pipeline_tag: text-generation
-tags: [swarm, reinforcement-learning]
----
-# {name}
-
-A causal language model of {parameters:,} parameters ({architecture}) that knows {known}, {count} of the {tables} tables
-of the task family `facts`, and nothing of the others. It is for the study of what a swarm teaches
-(docs/study/specialists.md).
-
-## How it was made
-
-Supervised, from random weights, {batch} examples a step: {base} steps on tables of other words, shared by all
-specialists of this architecture; then {steps} steps on the facts' tables, in which {right:.0%} of the answers to its
-own tables are right, and all others are another word, drawn at random. One CPU thread, seed {seed}. `{command}` repeats
-it.
-
-## Where it starts
-
-At temperature 1, over all facts ({keys} keys a table, {words} words to guess among; the best constant answer to a
-table earns {constant:.3f}):
-
-| tables | right, of closed answers |
-|---|---|
-| its own | {own:.3f} |
-| others' | {others:.4f} |
-
-Closed answers: {tagged:.3f} of all completions.
-"""

@@ -18,16 +18,10 @@ def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
         node_reward: sum of my_reward over the rounds, mean over these nodes.
     """
     columns = [*RUN, "model", "nodes", "node_reward"]
-    if "model" not in metrics or metrics.groupby(RUN)["model"].nunique().max() < 2:
+    if metrics.groupby(RUN)["model"].nunique().max() < 2:
         return pd.DataFrame(columns=columns)
-    found = (
-        metrics.groupby([*RUN, "model"], sort=False)
-        .agg(
-            nodes=("node_id", "nunique"),
-            node_reward=("my_reward", "sum"),
-        )
-        .reset_index()
-    )
+    models = metrics.groupby([*RUN, "model"], sort=False)
+    found = models.agg(nodes=("node_id", "nunique"), node_reward=("my_reward", "sum")).reset_index()
     return found.assign(node_reward=found["node_reward"] / found["nodes"])[columns]
 
 

@@ -119,8 +119,6 @@ def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> Run
 
 def _groups(metrics: pd.DataFrame) -> float:
     """0.0 where the rows do not tell them."""
-    if not {"local_groups", "external_wanted"} <= {*metrics}:
-        return 0.0
     groups = (metrics["local_groups"] + metrics["external_wanted"]).mean()
     return 0.0 if pd.isna(groups) else float(groups)
 

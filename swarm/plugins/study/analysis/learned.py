@@ -79,7 +79,7 @@ def _sums(metrics: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per run, round, node and task of a specialist's, with its mean reward and tag rate."""
     columns = [*RUN, "round", "whose", "reward", "tagged"]
     wanted = [*RUN, "round", "model", "task_rewards", "task_tag_rates"]
-    rows = list(_told(metrics[wanted])) if {*wanted} <= {*metrics} else []
+    rows = list(_told(metrics[wanted]))
     dtypes = {"round": "int64", "reward": "float64", "tagged": "float64"}
     return pd.DataFrame(rows, columns=columns).astype(dtypes)
 
@@ -178,8 +178,6 @@ def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
         chance: knowing / peers, the share of groups drawn evenly from all peers.
     """
     wanted = [*RUN, "node_id", "round", "model", "external_by_peer_task"]
-    if not {*wanted} <= {*metrics}:
-        return pd.DataFrame(columns=_TAUGHT)
     moments = {
         (experiment, node, task): round_
         for experiment, node, task, round_ in crossed[["experiment", "node_id", "task", "round"]].itertuples(

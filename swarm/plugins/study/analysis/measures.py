@@ -15,7 +15,6 @@ reward_given_tagged are known, too.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -71,9 +70,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
     return found.join(_from_curve(agent_average(metrics))).reset_index()
 
 
-def _balanced(metrics: pd.DataFrame) -> pd.Series[float] | float:
-    if "task_tag_rates" not in metrics:
-        return math.nan
+def _balanced(metrics: pd.DataFrame) -> pd.Series[float]:
     tasks = _task_sums(metrics)
     given = ratio(tasks["reward"], tasks["tagged"])
     return given.groupby(RUN).mean().where(~given.isna().groupby(RUN).any())
@@ -101,18 +98,14 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         given_tagged: sum of their my_reward / sum of their answer_tag_rate; NaN where no completion was tagged.
         full_answers: mean of full_answer_rate over them.
         local_groups, informative_own, informative_external: own groups, those of them with an advantage, and external
-            groups trained on, which all have one: means over them; missing where the rows do not tell.
+            groups trained on, which all have one: means over them.
         tokens_per_node, trained_per_node: tokens generated, and trained on, up to and with this round, by the run's
             nodes on average.
         seconds: from the start of the first round to the end of this one, by the nodes' own clocks on average: the sum
             over rounds of their mean seconds_round + seconds_wait. While a run is stopped it does not grow.
     """
     timed = metrics.assign(seconds=metrics["seconds_round"] + metrics["seconds_wait"])
-    supply: dict[str, tuple[str, str]] = {}
-    if {"local_groups", "zero_advantage_local"} <= {*metrics}:
-        timed["informative_own"] = (timed["local_groups"] * (1 - timed["zero_advantage_local"])).round()
-        supply = {name: (name, "mean") for name in ("local_groups", "informative_own")}
-        supply["informative_external"] = ("external_groups", "mean")
+    timed["informative_own"] = (timed["local_groups"] * (1 - timed["zero_advantage_local"])).round()
     rounds = timed.groupby([*RUN, "round"], sort=True)
     curves = rounds.agg(
         nodes=("node_id", "nunique"),
@@ -122,7 +115,9 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         tokens_per_node=("tokens_generated", "sum"),
         trained_per_node=("tokens_trained", "sum"),
         seconds=("seconds", "mean"),
-        **supply,
+        local_groups=("local_groups", "mean"),
+        informative_own=("informative_own", "mean"),
+        informative_external=("external_groups", "mean"),
     )
     curves["given_tagged"] = ratio(curves["mean"], curves["tagged"])
     so_far = curves[[*COSTS]].groupby(level=RUN).cumsum()
@@ -160,8 +155,6 @@ def by_task(metrics: pd.DataFrame) -> pd.DataFrame:
         given_tagged_first, given_tagged_last: sum of their rewards in the task / sum of these shares.
     """
     columns = [*RUN, "task", "tagged_first", "tagged_last", "given_tagged_first", "given_tagged_last"]
-    if "task_tag_rates" not in metrics:
-        return pd.DataFrame(columns=columns)
     end = metrics.groupby(RUN, sort=False)["round"].transform("max")
     parts = {
         "first": metrics[metrics["round"] < FINAL_ROUNDS],

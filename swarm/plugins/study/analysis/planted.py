@@ -1,7 +1,7 @@
 """Measures how far planted words spread among honest nodes, and what that costs these: of studies with planters.
 
-A node is honest in a round in which its row does not say that it plants. Rows of other studies have neither column:
-there all nodes are honest, and how far words spread is not known. Rates are weighed equally by node and round: every
+A node is honest in a round in which its row does not say that it plants. Rows of other studies say neither: there all
+nodes are honest, and how far words spread is not known. Rates are weighed equally by node and round: every
 row of a run is a mean over the same number of completions.
 
 A policy that learns planted words seldom says them as they were written: their first token may stay rare while those
@@ -49,8 +49,6 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
         honest_reward: sum of my_reward over rounds, mean over the honest nodes: what one of them earns.
     """
     rows = metrics[~_plants(metrics)]
-    if "planted_rate" not in metrics:
-        rows = rows.assign(planted_rate=float("nan"))
     runs = rows.groupby(RUN, sort=False)
     last = rows["round"] > runs["round"].transform("max") - FINAL_ROUNDS
     found = pd.DataFrame({"planted": runs["planted_rate"].mean()})
@@ -64,15 +62,11 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
 
 def _plants(metrics: pd.DataFrame) -> pd.Series[bool]:
     """Tells whether a row is a planter's."""
-    if "plants" not in metrics:
-        return pd.Series(data=False, index=metrics.index)
     return metrics["plants"].astype("boolean").fillna(value=False).astype(bool)
 
 
 def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float]:
     """Returns mean over the entries of logprobs_by_peer of these rows that are of planters."""
-    if "logprobs_by_peer" not in metrics:
-        return pd.Series(dtype="float64")
     planters = set(metrics.loc[_plants(metrics), [*RUN, "node_id"]].itertuples(index=False, name=None))
     told = [
         (*run, value)

@@ -12,6 +12,7 @@ seldom afterwards to show that has not crossed (yet).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,11 +25,6 @@ from swarm.plugins.study.analysis.effect_size import mean_by
 THRESHOLD = 0.5
 MEETINGS = 3
 SUSTAINED = 3
-_EXTERNAL = ["external_by_peer", "external_by_peer_task"]
-BY_TASK = "task"
-"""Basis of a learner's counts: external groups on the task itself."""
-ALL_TASKS = "all tasks"
-"""Basis of a learner's counts: external groups on any task, where the rows do not say which."""
 
 
 def meetings(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -77,8 +73,7 @@ def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
     `from_start`.
 
     A share above chance is what learning from each other looks like, not proof of it: peers that can do a task also
-    publish more groups with an advantage, which are all that is sampled. Counted over all tasks, the share is near
-    chance whatever was learned from whom.
+    publish more groups with an advantage, which are all that is sampled.
 
     Columns:
         task, node_id, round, lag: as in crossings.
@@ -87,10 +82,9 @@ def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
         from_earlier: of these, groups of those peers, whenever they wrote them.
         share: from_earlier / groups; NaN without any group.
         chance: earlier / peers: the share expected of groups drawn evenly from all peers of the run.
-        basis: BY_TASK if groups of this task were counted, or ALL_TASKS.
     """
     rows = dict(iter(metrics.groupby(RUN, sort=False)))
-    columns = [*RUN, "task", "node_id", "round", "lag", "earlier", "groups", "from_earlier", "share", "chance", "basis"]
+    columns = [*RUN, "task", "node_id", "round", "lag", "earlier", "groups", "from_earlier", "share", "chance"]
     found = [
         (*run, *learner) for run, own in crossed.groupby(RUN, sort=False) for learner in _learners_of(rows[run], own)
     ]
@@ -99,7 +93,7 @@ def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
 
 def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yields the rows of one run."""
-    told = metrics[["node_id", "round", *(name for name in _EXTERNAL if name in metrics)]]
+    told = metrics[["node_id", "round", "external_by_peer_task"]]
     histories = dict(iter(told.groupby("node_id")))
     for _, same_task in crossed.groupby("task", sort=False):
         late = same_task[(same_task["lag"] > 0) & ~same_task["from_start"]]
@@ -111,26 +105,17 @@ def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple
 
 def _sources(history: pd.DataFrame, task: str, earlier: list[str], peers: int) -> tuple[Any, ...]:
     """Returns the columns of `learners` from `earlier` on."""
-    basis = BY_TASK if _says_tasks(history) else ALL_TASKS
-    by_peer = groups_by_peer(history, task if basis == BY_TASK else None)
+    by_peer = groups_by_peer(history, task)
     groups, from_earlier = sum(by_peer.values()), sum(by_peer.get(peer, 0) for peer in earlier)
     share = from_earlier / groups if groups else float("nan")
-    return len(earlier), groups, from_earlier, share, len(earlier) / peers, basis
+    return len(earlier), groups, from_earlier, share, len(earlier) / peers
 
 
-def _says_tasks(history: pd.DataFrame) -> bool:
-    """Every row with external groups tells their tasks. Rows of earlier versions do not."""
-    if "external_by_peer_task" not in history:
-        return False
-    return all(by_task or not by_peer for by_peer, by_task in history[_EXTERNAL].itertuples(index=False))
-
-
-def groups_by_peer(history: pd.DataFrame, task: str | None) -> Mapping[str, int]:
-    """Peer -> external groups trained on in these rounds, on one task or, for None, on any."""
-    counts: dict[str, int] = {}
-    for row in history["external_by_peer" if task is None else "external_by_peer_task"]:
-        for peer, said in (row or {}).items():
-            counts[peer] = counts.get(peer, 0) + (said if task is None else said.get(task, 0))
+def groups_by_peer(history: pd.DataFrame, task: str) -> Mapping[str, int]:
+    """Peer -> external groups on a task trained on in these rounds."""
+    counts = Counter[str]()
+    for row in history["external_by_peer_task"]:
+        counts.update({peer: said.get(task, 0) for peer, said in (row or {}).items()})
     return counts
 
 

@@ -10,12 +10,12 @@ import statistics
 import pandas as pd
 
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, median_or_later, ratio
-from swarm.plugins.study.split_moves import Moves, together
+from swarm.plugins.study.split_moves import Moves
 
 THIRDS = ("J_first", "J_middle", "J_last")
 NEAR = 0.5
 """Groups by which J may be off its mean over the last FINAL_ROUNDS rounds and have settled: more is another whole J."""
-_COLUMNS = ("J", "changed", "own_informative", "swarm_quality", "furthest", "surprise")
+_COLUMNS = ("J", "changed", "own_informative", "swarm_quality", "furthest")
 
 
 def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -27,7 +27,6 @@ def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
         own_informative: share of own groups with an advantage.
         swarm_quality: share of the peers' groups with an advantage, of nodes that saw any; NaN where none did.
         furthest: how far J is from the node's first one; the largest of the nodes.
-        surprise: |r - b|, the round's reward against the rule's baseline.
     """
     rows = metrics.dropna(subset=["adaptive_J"]).sort_values("round", kind="stable")
     if rows.empty:
@@ -35,26 +34,18 @@ def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
     rounded = rows["adaptive_J"].astype("float64")
     nodes = [rows[name] for name in (*RUN, "node_id")]
     step = rounded.groupby(nodes, sort=False).diff()
-    wanted = _column(rows, "adaptive_J_continuous").fillna(rounded)
-    seen = _column(rows, "pool_groups")
+    wanted = rows["adaptive_J_continuous"].astype("float64").fillna(rounded)
+    seen = rows["pool_groups"].astype("float64")
     found = rows[[*RUN, "round"]].assign(
         J=wanted,
         changed=(step != 0).where(step.notna()).astype("float64"),
-        own_informative=1 - _column(rows, "zero_advantage_local"),
-        swarm_quality=ratio(_column(rows, "pool_informative"), seen),
+        own_informative=1 - rows["zero_advantage_local"],
+        swarm_quality=ratio(rows["pool_informative"].astype("float64"), seen),
         furthest=(wanted - wanted.groupby(nodes, sort=False).transform("first")).abs(),
-        surprise=(_column(rows, "adaptive_round_reward") - _column(rows, "adaptive_baseline")).abs(),
     )
     rounds = found.groupby([*RUN, "round"], sort=True)
     means = rounds[[*_COLUMNS]].mean()
     return means.assign(furthest=rounds["furthest"].max()).reset_index()
-
-
-def _column(rows: pd.DataFrame, name: str) -> pd.Series[float]:
-    """NaN where the rows do not tell."""
-    if name not in rows:
-        return pd.Series(float("nan"), index=rows.index)
-    return rows[name].astype("float64")
 
 
 def split_measures(splits: pd.DataFrame) -> pd.DataFrame:
@@ -123,19 +114,10 @@ def _correlation(a: pd.Series[float], b: pd.Series[float]) -> float:
 
 
 def moves_by_configuration(splits: pd.DataFrame) -> dict[str, Moves]:
-    """Returns where J went in all runs of a configuration; none of tables of earlier versions, which do not tell."""
-    if splits.empty or "furthest" not in splits:
+    """Returns how far J went in all runs of a configuration; none of tables that do not tell."""
+    if "furthest" not in splits:
         return {}
-    runs = {
-        name: Moves(
-            rounds=len(run),
-            start=float(run["J"].iloc[0]),
-            last=float(run["J"].iloc[-1]),
-            furthest=float(run["furthest"].max()),
-            surprise=float(run["surprise"].mean()),
-        )
-        for name, run in splits.groupby(RUN, sort=False)
+    return {
+        str(name): Moves(int(rows.groupby("experiment").size().max()), float(rows["furthest"].max()))
+        for name, rows in splits.groupby("configuration", sort=False)
     }
-    names = dict.fromkeys(str(name[0]) for name in runs)
-    found = {name: together(moves for run, moves in runs.items() if run[0] == name) for name in names}
-    return {name: moves for name, moves in found.items() if moves}

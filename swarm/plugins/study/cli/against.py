@@ -38,7 +38,7 @@ def compared(asked: AgainstRequest) -> int:
     matrix = matrix_of(asked)
     given = {name: value for name, value in asked.flags.items() if name not in OWNED or name == "path"}
     chosen, shared = as_begun_or_suited(matrix, given, asked.config, bring_back=not asked.dry_run)
-    code = carry_out(chosen, shared, asked.again, dry_run=asked.dry_run, rehearse=False)
+    code = carry_out(chosen, shared, asked.again, dry_run=asked.dry_run)
     if code == 0 and not asked.dry_run:
         _say_what_came(shared, matrix.name)
     return code

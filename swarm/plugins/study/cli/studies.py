@@ -52,8 +52,6 @@ def report(
     window: int | None = None,
     formats: Annotated[str, Parameter("--format")] = "png,svg,pdf,csv,parquet,tex",
     from_tables: Path | None = None,
-    price_per_hour: float | None = None,
-    currency: str = "USD",
 ) -> None:
     """Write what a study shows: one HTML page, figures and tables.
 
@@ -63,23 +61,17 @@ def report(
         window: Rounds of the moving averages; without one, a tenth of the rounds, at most 100.
         formats: Which files to write beside the page, separated by commas.
         from_tables: Instead of a study: the tables of an earlier report, from which every number is computed again.
-        price_per_hour: What the machine costs, for the table of costs.
-        currency: Of the price.
     """
     need_analysis("the report of a study")
-    from swarm.plugins.study.report.evidence import MachinePrice
     from swarm.plugins.study.report.write import write_report, write_report_from_tables
 
     if (study is None) == (from_tables is None):
         raise ConfigError("name either a study, or a folder of tables with --from-tables")
-    if price_per_hour is not None and not 0 <= price_per_hour < float("inf"):
-        raise ConfigError(f"--price-per-hour must be a price from 0, got {price_per_hour}")
-    price = None if price_per_hour is None else MachinePrice(price_per_hour, currency)
     if from_tables is not None:
         target = output or Path("report")
-        page = write_report_from_tables(from_tables, target, window=window, formats=_words(formats), price=price)
+        page = write_report_from_tables(from_tables, target, window=window, formats=_words(formats))
     else:
-        page = write_report(_folder(path), str(study), output, window=window, formats=_words(formats), price=price)
+        page = write_report(_folder(path), str(study), output, window=window, formats=_words(formats))
     say(f"wrote {page}")
 
 

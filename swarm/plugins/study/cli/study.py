@@ -23,16 +23,15 @@ from swarm.cli.say import say
 from swarm.config import Settings, sources_of, variable, with_secrets
 from swarm.errors import ConfigError
 from swarm.plugins.study.cli.study_mirror import bring_back_record, bring_back_runs, mirror_study, refuse_own_place
-from swarm.plugins.study.cli.study_places import Places, different, places
-from swarm.plugins.study.cli.study_rehearsal import foreseen, hopeless, predicted, rehearsed, wanted
+from swarm.plugins.study.cli.study_places import different, places
+from swarm.plugins.study.cli.study_rehearsal import rehearse as rehearse_study
 from swarm.plugins.study.cli.study_running import parts, run_all
 from swarm.plugins.study.record import StudyRecord, read_study, studies, write_study
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.defaults import PROFILE, as_begun, models_of, suited
 from swarm.plugins.study.run.growth import grown
 from swarm.plugins.study.run.launch import Launcher, LocalBackend
 from swarm.plugins.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, shared_settings
-from swarm.plugins.study.run.matrix_file import read_matrix
+from swarm.plugins.study.run.matrix_file import built_in, read_matrix
 from swarm.plugins.study.run.reuse import with_finished_elsewhere
 from swarm.plugins.study.run.run_folder import progress_of_runs
 from swarm.plugins.study.run.runner import alone
@@ -70,13 +69,9 @@ def run(
     *,
     dry_run: Annotated[bool, Parameter(help="Say what would be run, and start nothing.")] = False,
     rehearse: Annotated[
-        bool | None,
-        Parameter(
-            negative="--no-rehearse",
-            help="Run a few rounds of each configuration, say how long the study takes and what it begins with, and "
-            "start no more. Without it a long study is rehearsed, and begins then.",
-        ),
-    ] = None,
+        bool,
+        Parameter(help="Run a few rounds of each configuration, and say how long the study takes; start no more."),
+    ] = False,
     cluster: ElsewhereFlags | None = None,
     study_flags: StudyFlags | None = None,
 ) -> int:
@@ -114,7 +109,7 @@ def carry_out(
     jobs: int | None = None,
     *,
     dry_run: bool,
-    rehearse: bool | None,
+    rehearse: bool = False,
     judged: bool = False,
 ) -> int:
     """Run what is left of the runs of a matrix, or say what that is. Returns the exit code.
@@ -135,39 +130,16 @@ def carry_out(
             bring_back_runs(shared, read_study(folder, chosen.name))
         record = _whole(folder, asked)
         # before anything is written
-        room = None if slurm else places(record, folder, jobs, shared.hub_token)
-        if room and wanted(rehearse, record, folder):
-            code = _rehearse(record, folder, room, shared, models_of(chosen, shared), alone_asked=bool(rehearse))
-            if code or rehearse:
-                return code
-        elif room and rehearse is None:
-            say(foreseen(record, folder, room))
+        at_once = jobs or len(record.runs) if slurm else places(record, folder, jobs, shared.hub_token)
+        if rehearse:
+            return rehearse_study(record, folder, at_once, versions(shared), shared, models_of(chosen, shared))
         write_study(folder, record)
         if shared.mirror:
             mirror_study(shared, record.study)
         backend = slurm or LocalBackend()
         environ = with_secrets(os.environ, shared)
         launcher = Launcher(record, folder, environ, versions(shared), backend, str(shared.mirror or ""))
-        at_once = room.at_once if room else jobs or len(record.runs)
         return run_all(launcher, at_once, shared.cadence.liveness_timeout, again, slurm)
-
-
-def _rehearse(
-    record: StudyRecord, folder: Path, room: Places, shared: Settings, models: list[str], *, alone_asked: bool
-) -> int:
-    """Rehearse a study, and say what that predicts.
-
-    Returns:
-        An exit code: 1 where no group had a signal, so that nothing would be learned.
-    """
-    found = rehearsed(record, folder, room, versions(shared), shared, anew=alone_asked)
-    if isinstance(found, int):
-        return found
-    say(predicted(found, record, folder, room))
-    if what_to_do := hopeless(found, models):
-        say(f"{what_to_do}. --no-rehearse starts the study all the same")
-        return 1
-    return 0
 
 
 def as_begun_or_suited(
@@ -251,7 +223,7 @@ def _show_dry_run(
     if slurm:
         say(slurm.describe([(str(folder), name, part) for name in left for part in parts(record)]))
     else:
-        at_once = places(record, folder, jobs, hub_token).at_once
+        at_once = places(record, folder, jobs, hub_token)
         say("\n".join(f"  {name}, {progress[name].rounds_done} rounds done" for name in left))
         say(f"{at_once} at a time")
     say("nothing was started or written; the same command without --dry-run does it")

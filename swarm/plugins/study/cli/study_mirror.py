@@ -1,12 +1,11 @@
 """`swarm study run MATRIX --mirror PLACE`: each of its swarms has a mirror, and the study itself is kept there, too.
 
-before the start  study.json, rehearsal.json ◀─ mirror, then all runs that the place lacks, so that none is done again
-at the start      study.json, rehearsal.json ─▶ mirror
+before the start  study.json ◀─ mirror, then all runs that the place lacks, so that none is done again
+at the start      study.json ─▶ mirror
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 from swarm.cli.copying import BACK, bring_back
@@ -14,7 +13,6 @@ from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.record import LARGEST_RECORD, RECORD, STUDIES, StudyRecord
-from swarm.plugins.study.run.rehearsal import FILE as REHEARSAL
 from swarm.records.files import read_form
 from swarm.store.base import Store
 from swarm.store.place import open_place
@@ -28,7 +26,7 @@ def refuse_own_place(settings: Settings) -> None:
 
 
 def bring_back_record(settings: Settings, study: str) -> None:
-    """Copy a study's record and rehearsal from the mirror, where the place has none, or one of fewer runs or rounds.
+    """Copy a study's record from the mirror, where the place has none, or one of fewer runs or rounds.
 
     Raises:
         ExperimentError: another study of that name is in the mirror.
@@ -58,7 +56,7 @@ def bring_back_runs(settings: Settings, record: StudyRecord) -> None:
 
 
 def mirror_study(settings: Settings, study: str) -> None:
-    """Copy a study's record and rehearsal into the mirror; its runs copy themselves. Raises StoreError."""
+    """Copy a study's record into the mirror; its runs copy themselves. Raises StoreError."""
     _copy_study(_study_in(settings.place, study), _study_in(str(settings.mirror), study))
 
 
@@ -67,6 +65,4 @@ def _study_in(place: str, study: str) -> Store:
 
 
 def _copy_study(source: Store, target: Store) -> None:
-    for name in (RECORD, REHEARSAL):
-        with suppress(FileNotFoundError):
-            target.put(name, source.get(name, LARGEST_RECORD).data)
+    target.put(RECORD, source.get(RECORD, LARGEST_RECORD).data)

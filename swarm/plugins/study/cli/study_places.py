@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from swarm.cli.plan import longest_talk, render_remedies, verdict
 from swarm.cli.say import say
@@ -19,14 +18,6 @@ from swarm.plugins.study.run.matrix import run_settings
 from swarm.provenance import cores
 
 
-class Places(NamedTuple):
-    """Room for the swarms of a study."""
-
-    at_once: int
-    needed: int | None
-    """Bytes of the largest of them, as planned; None: that cannot be known."""
-
-
 def different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[Settings]:
     """Returns the settings of all runs, those once that differ in nothing but their seed."""
     ones = {run.configuration: run for run in record.runs}.values()
@@ -34,7 +25,7 @@ def different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[
     return list(dict.fromkeys(replace(settings, seed=0, experiment=record.study) for settings in runs))
 
 
-def places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str | None) -> Places:
+def places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str | None) -> int:
     """Swarms at a time: as many as wanted, or as there are cores, if the memory does for them.
 
     Raises:
@@ -51,7 +42,7 @@ def places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str
         raise MemoryPlanError(_does_not_fit(*min(plans, key=lambda pair: _how_many(pair[1]))))
     if fit < jobs:
         say(f"{fit} swarms at a time, not {jobs}: the free memory does for no more")
-    return Places(min(jobs, fit), max((plan.needed for _, plan in plans), default=None))
+    return min(jobs, fit)
 
 
 def _how_many(plan: Plan) -> int:

@@ -1,105 +1,85 @@
-"""The rehearsal of a study: run it, and say what it predicts before the long run begins.
+"""`swarm study run --rehearse`: a few rounds of each configuration say how long the study takes, and how it begins.
 
-StudyRecord ─▶ {path}/studies/{study}/rehearsal/: a place of its own ─Runner─▶ Rehearsal ─▶ rehearsal.json, what is said
+StudyRecord ─rehearsal_of─▶ {path}/studies/{study}/rehearsal/: a place of its own ─Runner─▶ rows ─▶ what is said
+
+None of its runs counts, and none stays: after it the settings may still be changed.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 import anyio
+import msgspec
 
 from swarm.cli.experiment import live_nodes
 from swarm.cli.say import say
 from swarm.config import Settings, with_secrets
-from swarm.errors import ConfigError, ExperimentError, ProtocolError
-from swarm.plugins.study.cli.study_places import Places
+from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.cli.study_running import say_failed, watched
-from swarm.plugins.study.record import StudyRecord, open_run, study_folder, study_store
+from swarm.plugins.study.record import StudyRecord, open_run, study_folder
 from swarm.plugins.study.run.launch import Launcher
-from swarm.plugins.study.run.matrix import stated
-from swarm.plugins.study.run.rehearsal import (
-    FILE,
-    Observed,
-    Rehearsal,
-    disk_bytes,
-    identity,
-    observed,
-    pays,
-    rehearsal_of,
-    whole_seconds,
-)
-from swarm.plugins.study.run.run_folder import progress_of_runs
-from swarm.plugins.study.run.runner import StudyView
-from swarm.plugins.study.run.schedule import OVER, RunState
-from swarm.policy.embedded import any_embedded
-from swarm.records.files import read_form
-from swarm.records.first_round import advice, earned_line
-from swarm.records.listing import rounds_in, size_of
+from swarm.plugins.study.run.matrix import runs_of, stated
+from swarm.plugins.study.run.schedule import RunState, seconds_of
+from swarm.records.first_round import advice, earned_line, first_round
 from swarm.records.rows import read_metrics
-from swarm.store.place import Place, open_place
-from swarm.views.text import age, size
-from swarm.wire import keys
-from swarm.wire.codec import encode
+from swarm.store.place import open_place
+from swarm.views.text import age
+from swarm.wire.metrics import MetricsRow
 
-LARGEST = 16 * 2**20
-"""Bytes of what a rehearsal leaves."""
+ROUNDS = 10
 
 
-def wanted(asked: bool | None, record: StudyRecord, folder: Path) -> bool:
-    """Tells whether a study is rehearsed: if asked, or by itself before a long one, so that its hours are known."""
-    if asked is not None:
-        return asked
-    return pays(record) and not any(_rounds_done(record, folder).values())
-
-
-def rehearsed(
-    record: StudyRecord, folder: Path, room: Places, versions: Mapping[str, str], shared: Settings, *, anew: bool
-) -> Rehearsal | int:
-    """Runs a rehearsal, or takes up a former one of the same study, and returns what it shows.
+def rehearse(
+    record: StudyRecord, folder: Path, at_once: int, versions: Mapping[str, str], shared: Settings, models: list[str]
+) -> int:
+    """Run the first rounds of all configurations, and say what they show of the whole study.
 
     Args:
-        anew: do not take up an earlier one.
+        at_once: swarms.
+        models: of all configurations.
 
     Returns:
-        An exit code where it was stopped, or a run failed; that was said.
+        The exit code: 1 where a run failed, or where no group had a signal, so that nothing would be learned.
 
     Raises:
         ConfigError: the study has a single round.
-        ExperimentError: a former one still runs.
+        ExperimentError: a former rehearsal still runs.
     """
     if record.rounds < 2:
         raise ConfigError(f"a rehearsal needs a study of 2 rounds at least, got {record.rounds}: see --rounds")
-    of = identity(record, room.at_once)
-    if not anew and (before := _read(folder, record.study)) and before.of == of:
-        return before
-    place_path = study_folder(folder, record.study) / "rehearsal"
-    place = open_place(place_path)
-    _clear(place, place_path, shared.cadence.liveness_timeout)
-    short = rehearsal_of(record, room.at_once)
-    say(f"rehearsal: {len(short.runs)} runs of {short.rounds} rounds, {room.at_once} at a time; none of them counts")
-    environ = with_secrets(os.environ, shared)
-    launcher, clock = Launcher(short, place_path, environ, versions), _Stopwatch(time.monotonic)
-    view, code = anyio.run(watched, launcher, room.at_once, shared.cadence.liveness_timeout, False, clock.see)
-    clock.see(view)
-    if say_failed(view, place_path) or code or len(view.those(RunState.FINISHED)) < len(view.runs):
+    path, patience = study_folder(folder, record.study) / "rehearsal", shared.cadence.liveness_timeout
+    _clear(path, patience)
+    short = rehearsal_of(record, at_once)
+    say(f"rehearsal: {len(short.runs)} runs of {short.rounds} rounds, {at_once} at a time; none of them counts")
+    launcher = Launcher(short, path, with_secrets(os.environ, shared), versions)
+    view, code = anyio.run(watched, launcher, at_once, patience)
+    if say_failed(view, path) or code or len(view.those(RunState.FINISHED)) < len(view.runs):
         return code or 1
-    runs = [
-        _observed(place_path, run.run.experiment, run.run.configuration, clock.seconds[run.run.experiment])
-        for run in view.runs
-    ]
-    found = observed(of, runs, room.at_once, int(stated(record)["generations"]))
-    study_store(folder, record.study).put(FILE, encode(found))
-    _clear(place, place_path, 0.0)  # its checkpoints may take more room than all else
-    return found
+    found = {run.experiment: _rows(path, run.experiment) for run in short.runs}
+    _clear(path, 0.0)  # its checkpoints may take more room than all else
+    by_configuration = {
+        one.name: [found[run.experiment] for run in short.runs if run.configuration == one.name]
+        for one in short.configurations
+    }
+    return say_predicted(record, by_configuration, at_once, models)
 
 
-def _clear(place: Place, path: Path, liveness_timeout: float) -> None:
-    """Remove the runs of a former rehearsal. Raises ExperimentError: they go on."""
-    there, now = place.experiments(), time.time()
+def rehearsal_of(record: StudyRecord, at_once: int) -> StudyRecord:
+    """Returns the first rounds of all configurations, with as many seeds as it takes for so many swarms at a time."""
+    seeds = record.seeds[: max(1, -(-at_once // len(record.configurations)))]
+    runs = runs_of(record.study, record.configurations, seeds)
+    return msgspec.structs.replace(record, rounds=min(ROUNDS, record.rounds), seeds=seeds, runs=runs)
+
+
+def _clear(path: Path, liveness_timeout: float) -> None:
+    """Remove the runs of a rehearsal. Raises ExperimentError: they go on."""
+    place, now = open_place(path), time.time()
+    there = place.experiments()
     live = [name for name in there if liveness_timeout and live_nodes(open_run(path, name), now, liveness_timeout)]
     if live:
         raise ExperimentError(f"an earlier rehearsal still runs in {path} ({', '.join(live)}): wait, or end it")
@@ -107,100 +87,37 @@ def _clear(place: Place, path: Path, liveness_timeout: float) -> None:
         place.remove(name)
 
 
-class _Stopwatch:
-    """Measures how long each run took, from its start to its end, as far as looks at them show."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._began: dict[str, float] = {}
-        self.seconds: dict[str, float] = {}
-
-    def see(self, view: StudyView) -> None:
-        """One look."""
-        now = self._monotonic()
-        for one in view.runs:
-            name = one.run.experiment
-            if one.state is RunState.RUNNING:
-                self._began.setdefault(name, now)
-            elif one.state in OVER:
-                self.seconds.setdefault(name, now - self._began.get(name, now))
+def _rows(path: Path, experiment: str) -> list[MetricsRow]:
+    return [row for of_node in read_metrics(open_run(path, experiment)).values() for row in of_node]
 
 
-def _observed(path: Path, experiment: str, configuration: str, seconds: float) -> Observed:
-    run = open_run(path, experiment)
-    saved = size_of(run.store, keys.CHECKPOINTS).bytes
-    rounds_saved = max(1, len(rounds_in(run.store, keys.CHECKPOINTS)))
-    rows = [row for of_node in read_metrics(run).values() for row in of_node]
-    return Observed(configuration, seconds, rows, saved // rounds_saved, size_of(run.store).bytes - saved)
+def say_predicted(
+    record: StudyRecord, rows: Mapping[str, Sequence[Sequence[MetricsRow]]], at_once: int, models: list[str]
+) -> int:
+    """Say how long the study takes, and what it begins with.
+
+    Args:
+        rows: by configuration, those of each of its runs: two rounds or more.
+
+    Returns:
+        The exit code: 1 where no group had a signal.
+    """
+    paces = {name: fmean(map(seconds_a_round, runs)) for name, runs in rows.items()}
+    seconds = seconds_of((record.rounds * paces[run.configuration] for run in record.runs), at_once)
+    say(f"{record.study}: {len(record.runs)} runs x {record.rounds} rounds, {at_once} at a time: about {age(seconds)}")
+    say(f"  seconds per round: {', '.join(f'{name} {pace:.2g}' for name, pace in paces.items())}")
+    say("  longer answers than in these rounds, and other work on the machine, make it more")
+    every = [row for runs in rows.values() for run in runs for row in run]
+    seen = first_round(every, 0, int(stated(record)["generations"]))
+    if seen is None:
+        return 0
+    say(f"  in these rounds: {earned_line(seen)}")
+    if what_to_do := advice(seen, models, "in these rounds"):
+        say(what_to_do)
+    return int(bool(what_to_do))
 
 
-def foreseen(record: StudyRecord, folder: Path, room: Places) -> str:
-    """Returns what is said of the hours of a study that is not rehearsed now: by its rehearsal, if it had one."""
-    before = _read(folder, record.study)
-    if before and before.of == identity(record, room.at_once):
-        return predicted(before, record, folder, room)
-    return "how long it takes is said from its first rounds on; --rehearse says it before them"
-
-
-def _read(folder: Path, study: str) -> Rehearsal | None:
-    try:
-        return read_form(study_store(folder, study), FILE, Rehearsal, LARGEST)
-    except ProtocolError:
-        return None
-
-
-def _rounds_done(record: StudyRecord, folder: Path) -> dict[str, int]:
-    return {name: progress.rounds_done for name, progress in progress_of_runs(record, folder).items()}
-
-
-def predicted(found: Rehearsal, record: StudyRecord, folder: Path, room: Places) -> str:
-    """Returns what is said before the long run begins."""
-    least, most = whole_seconds(found, record, _rounds_done(record, folder), room.at_once)
-    size_of_it = f"{len(record.runs)} runs x {record.rounds} rounds, {room.at_once} at a time"
-    lines = [
-        f"{record.study}: {size_of_it}: about {age(least)} to {age(most)}, by {found.rounds} rounds of each "
-        "configuration",
-        f"  seconds per round: {_paces(found)}",
-        f"  memory: {_memory(found, room)}",
-        f"  disk: {_disk(found, record, folder)}",
-    ]
-    if found.start:
-        lines.append(f"  expected at the start: {earned_line(found.start)}")
-    if found.all_rounds:
-        seen = found.all_rounds
-        lines.append(
-            f"  in all {found.rounds} rounds: {seen.with_signal} of {seen.groups} groups with a signal, mean reward "
-            f"{seen.reward.mean:.3f}, {found.last_reward:.3f} in the last one"
-        )
-    return "\n".join([*lines, f"  {_NOT_KNOWN}"])
-
-
-_NOT_KNOWN = "longer answers than in these rounds, and other work on the machine, make it more"
-
-
-def hopeless(found: Rehearsal, models: list[str]) -> str:
-    """Returns advice where no group of a rehearsal had a signal; empty where some had, and for embedded models, which
-    are known to learn."""
-    seen = found.all_rounds
-    return advice(seen, models, f"in {found.rounds} rounds") if seen and not any_embedded(models) else ""
-
-
-def _paces(found: Rehearsal) -> str:
-    return ", ".join(f"{name} {pace.least:.2g} to {pace.most:.2g}" for name, pace in found.paces.items())
-
-
-def _memory(found: Rehearsal, room: Places) -> str:
-    planned = f", {size(room.needed)} by the plan with what is beside them" if room.needed else ""
-    there = f" of {size(found.memory_total)}" if found.memory_total else ""
-    held = f"the nodes of a swarm held {size(found.memory_peak)} at the most" if found.memory_peak else "not known"
-    return f"{held}{planned}; {room.at_once} at a time{there}"
-
-
-def _disk(found: Rehearsal, record: StudyRecord, folder: Path) -> str:
-    needed = disk_bytes(found, record)
-    with open_place(folder).health(record.study) as health:
-        free = health.folder.room().free if health.folder else None
-    if free is None:
-        return f"about {size(needed)} in the end"
-    enough = "" if needed < free else ": too little (CHECKPOINT_KEEP=1, fewer --seeds or --rounds take less)"
-    return f"about {size(needed)} in the end, {size(free)} are free{enough}"
+def seconds_a_round(rows: Sequence[MetricsRow]) -> float:
+    """Returns the mean time from the end of a round to that of the next one, of one run."""
+    ends = {number: max(row.timestamp for row in rows if row.round == number) for number in {row.round for row in rows}}
+    return (ends[max(ends)] - ends[min(ends)]) / (max(ends) - min(ends))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -43,13 +42,11 @@ async def watched(
     jobs: int,
     liveness_timeout: float,
     stays: bool = False,
-    seen: Callable[[StudyView], None] = lambda view: None,
 ) -> tuple[StudyView, int]:
     """Run all runs of a record, shown on the terminal.
 
     Args:
         stays: its runs go on without this process.
-        seen: is given each look at them, too.
 
     Returns:
         How they are in the end, and the exit code of who was asked to stop, else 0.
@@ -70,7 +67,6 @@ async def watched(
             runner.stop()
 
         def show(view: StudyView) -> None:
-            seen(view)
             with surviving.view("the study's display"):
                 display.show(view)
 

@@ -42,14 +42,6 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
-class MachinePrice:
-    """Says what a machine costs."""
-
-    per_hour: float
-    currency: str = "USD"
-
-
-@dataclass(frozen=True)
 class Evidence:
     """A study at one moment, as tables with a column `configuration` and a column `seed`.
 
@@ -91,7 +83,6 @@ class Evidence:
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
     """What `swarm study report` is to be given to write this again."""
-    price: MachinePrice | None = None
 
     @cached_property
     def look(self) -> FigureStyle:

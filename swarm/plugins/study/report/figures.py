@@ -64,19 +64,18 @@ def plot(height: float, *, legend: int = 4, xlabel: str, ylabel: str = "") -> It
     legend_below(figure, legend)
 
 
-def over_rounds(rows: Rows, shown: Mapping[str, str], *, smoothed: bool = True) -> Draw:
-    """Returns a drawing of a panel for each of these columns over the rounds.
+def over_rounds(rows: Rows, shown: Mapping[str, str]) -> Draw:
+    """Returns a drawing of a panel for each of these columns, as moving averages over the rounds.
 
     Args:
         rows: one per run and round.
         shown: column -> title of its panel.
-        smoothed: as moving averages over the window of the report.
     """
 
     def draw(evidence: Evidence) -> Any:
         figure, axes = panels(len(shown), 2.4)
         for axis, (column, title) in zip(axes, shown.items(), strict=True):
-            _means(axis, evidence, evidence.rows_of(rows), column, evidence.window if smoothed else 1)
+            _means(axis, evidence, evidence.rows_of(rows), column, evidence.window)
             axis.set(title=title, xlabel="round")
         legend_below(figure, 4)
         return figure
@@ -192,71 +191,29 @@ def cumulative_bars(evidence: Evidence) -> Any:
     stand beside these."""
     compared, look = evidence.compared, evidence.look
     runs = finished(evidence.runs, evidence.record)
-    with _rows(compared, legend=2, xlabel="cumulative reward (sum over nodes and rounds)") as (figure, axis):
-        places, names = np.arange(len(compared)), compared["configuration"].tolist()
+    names, places = compared["configuration"].tolist(), np.arange(len(compared))
+    label = "cumulative reward (sum over nodes and rounds)"
+    with plot(1.1 + 0.36 * len(names), legend=2, xlabel=label) as (figure, axis):
+        axis.set_yticks(places, names)
+        axis.set_ylim(len(names) - 0.5, -0.5)
+        axis.grid(visible=False, axis="y")
         axis.barh(places, compared["mean"], height=0.62, color=[look.colour(name) for name in names], alpha=0.55)
-        _interval(axis, places, compared.rename(columns={"low": "mean_low", "high": "mean_high"}), "mean", "over seeds")
+        known = compared["low"].notna()
+        if known.any():
+            own = compared[known].astype({"mean": float, "low": float, "high": float})
+            style: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.1, "capsize": 3}
+            reach = [own["mean"] - own["low"], own["high"] - own["mean"]]
+            axis.errorbar(own["mean"], places[known], xerr=reach, label="95 % interval over seeds", **style)
         for place, name in zip(places, names, strict=True):
             seeds = runs.loc[runs["configuration"] == name, "cumulative_reward"]
             axis.scatter(seeds, np.full(len(seeds), place + 0.2), s=7, color=look.colour(name), zorder=3)
         axis.scatter([], [], s=7, color=INK, label="one seed")
         sums = paper.CUMULATIVE_REWARD if paper.same_scale(evidence.record) else {}
-        _published(axis, [sums.get(name) for name in names])
-    return figure
-
-
-def improvement_bars(evidence: Evidence) -> Any:
-    """One row per configuration with a baseline: percent above it, its interval, and the paper's percentage."""
-    shown = evidence.compared.dropna(subset=["improvement"]).reset_index(drop=True)
-    label = "cumulative reward against the baseline, percent"
-    with _rows(shown, legend=3, xlabel=label) as (figure, axis):
-        places = np.arange(len(shown))
-        colours = [evidence.look.colour(name) for name in shown["configuration"]]
-        axis.axvline(0, color=INK, linewidth=0.8)
-        _interval(axis, places, shown, "improvement")
-        axis.scatter(shown["improvement"], places, s=34, color=colours, zorder=3)
-        axis.scatter([], [], s=34, color=INK, label="this study")
-        pairs = zip(shown["configuration"], shown["baseline"], strict=True)
-        _published(axis, [paper.improvement(name, baseline) for name, baseline in pairs])
-    return figure
-
-
-@contextmanager
-def _rows(rows: pd.DataFrame, legend: int, xlabel: str) -> Iterator[tuple[Any, Any]]:
-    """Gives axes with one named row per configuration, the first on top."""
-    with plot(1.1 + 0.36 * len(rows), legend=legend, xlabel=xlabel) as (figure, axis):
-        axis.set_yticks(range(len(rows)), rows["configuration"].tolist())
-        axis.set_ylim(len(rows) - 0.5, -0.5)
-        axis.grid(visible=False, axis="y")
-        yield figure, axis
-
-
-def _interval(axis: Any, places: Any, rows: pd.DataFrame, value: str, of: str = "") -> None:
-    low, high = f"{value}_low", f"{value}_high"
-    known = rows[low].notna() & rows[high].notna()
-    if known.any():
-        found = rows[known].astype({value: float, low: float, high: float})
-        reach = np.maximum(0, [found[value] - found[low], found[high] - found[value]])
-        style: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.1, "capsize": 3}
-        axis.errorbar(found[value], places[known], xerr=reach, label=f"95 % interval {of}".strip(), **style)
-
-
-def _published(axis: Any, values: list[float | None]) -> None:
-    places = [place for place, value in enumerate(values) if value is not None]
-    if places:
-        style: dict[str, Any] = {"marker": "D", "s": 30, "facecolor": "none", "edgecolor": INK, "zorder": 4}
-        axis.scatter([values[place] for place in places], places, label="the paper", **style)
-
-
-def traffic_bars(evidence: Evidence) -> Any:
-    """The kilobytes that a node publishes and fetches per round, on average: two bars per configuration."""
-    means = tables.spent_per_row(evidence).groupby("configuration").mean() / 1000
-    rows = evidence.look.in_order(means.reset_index(), "configuration")
-    label = "kB per node and round (upper bar published, paler bar fetched)"
-    with _rows(rows, legend=1, xlabel=label) as (figure, axis):
-        places, colours = np.arange(len(rows)), [evidence.look.colour(name) for name in rows["configuration"]]
-        axis.barh(places - 0.19, rows["bytes_published"], height=0.36, color=colours)
-        axis.barh(places + 0.19, rows["bytes_fetched"], height=0.36, color=colours, alpha=0.45)
+        drawn = [(sums[name], place) for place, name in enumerate(names) if name in sums]
+        if drawn:
+            axis.scatter(
+                *zip(*drawn, strict=True), marker="D", s=30, facecolor="none", edgecolor=INK, label="the paper"
+            )
     return figure
 
 
@@ -276,20 +233,6 @@ def crossing_rounds(evidence: Evidence) -> Any:
         axis.grid(visible=False, axis="y")
         for border in range(1, len(tasks)):
             axis.axhline(border - 0.5, color=FAINT, linewidth=0.6)
-    return figure
-
-
-def lag_distribution(evidence: Evidence) -> Any:
-    """Share of the later crossings that lay at most so many rounds behind the first node of their run and task."""
-    with plot(2.7, xlabel="lag behind the first node, rounds", ylabel="share of later crossings") as (figure, axis):
-        late = evidence.crossings[(evidence.crossings["lag"] > 0) & ~evidence.crossings["from_start"]]
-        for name, rows in evidence.look.split(late):
-            lags = np.sort(rows["lag"].to_numpy())
-            shares = np.arange(1, len(lags) + 1) / len(lags)
-            colour, line = evidence.look.colour(name), evidence.look.line(name)
-            axis.step([0, *lags], [0, *shares], line, where="post", color=colour, label=name)
-        axis.set_ylim(0, 1.02)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 

@@ -121,7 +121,7 @@ def _limits(evidence: Evidence) -> Iterator[str]:
         yield f"{strangers} runs have rows of more nodes than the study has, which raise their sum."
     if len(compared) and compared["n"].min() < FEWEST_SEEDS:
         yield f"Some configurations have fewer than {FEWEST_SEEDS} seeds: nothing is tested there."
-    yield from paper.limits(compared, evidence.record)
+    yield from paper.order(compared)
 
 
 def what_moved(evidence: Evidence) -> Iterator[str]:
@@ -254,34 +254,10 @@ def how_compared(evidence: Evidence) -> Iterator[str]:
     )
 
 
-def of_sums(evidence: Evidence) -> Iterator[str]:
-    """Says what the bars of cumulative rewards show."""
-    yield "Cumulative reward: mean over seeds, 95 % interval, one dot per seed."
-    yield paper.beside_sums(evidence.compared, evidence.record)
-
-
-def of_improvements(evidence: Evidence) -> Iterator[str]:
-    """Says what the marks of improvements show."""
-    yield "Improvement of the mean over the baseline's, with its 95 % interval."
-    yield paper.beside_improvements(evidence.compared)
-
-
 def beside_the_paper(evidence: Evidence) -> Iterator[str]:
     """Says how far the paper's percentage is from this study's, and what compares."""
     yield from paper.against_paper(evidence.compared, evidence.record)
     yield from paper.comparable(evidence.record)
-
-
-def what_effort_means(evidence: Evidence) -> Iterator[str]:
-    """Says what hours, tokens and costs are."""
-    price = evidence.price
-    costs = f" Costs are these hours at {price.per_hour:g} {price.currency} each." if price else ""
-    yield (
-        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had the machine to "
-        "itself. Of two that ran side by side, each is counted in full. "
-        "Tokens are those of all nodes of a run together."
-        f"{costs}"
-    )
 
 
 def how_the_split_is_drawn(evidence: Evidence) -> Iterator[str]:

@@ -25,13 +25,6 @@ NODES = 8
 ROUNDS = 2000
 
 
-def improvement(configuration: str, baseline: str) -> float | None:
-    """Percent by which the paper's sum lies above that of its own `baseline`; None if it did not run both."""
-    if not {configuration, baseline} <= CUMULATIVE_REWARD.keys():
-        return None
-    return 100 * (CUMULATIVE_REWARD[configuration] / CUMULATIVE_REWARD[baseline] - 1)
-
-
 def same_scale(record: StudyRecord) -> bool:
     """A sum over 8 nodes and 2000 rounds, as the paper's are: only then may the sums stand beside each other."""
     return record.nodes == NODES and record.rounds == ROUNDS
@@ -57,7 +50,7 @@ def _is_alike(row: dict[Any, Any], record: StudyRecord) -> bool:
 
 def _verdict(row: dict[Any, Any], record: StudyRecord) -> str:
     name, baseline, low, high = (row[of] for of in ("configuration", "baseline", "improvement_low", "improvement_high"))
-    theirs = improvement(BEST, ALONE) or 0.0
+    theirs = 100 * (CUMULATIVE_REWARD[BEST] / CUMULATIVE_REWARD[ALONE] - 1)
     if pd.isna(low):
         interval, place = f"no interval, {row['untested'] or 'no spread'}", "cannot be held against it"
     else:
@@ -77,55 +70,23 @@ def comparable(record: StudyRecord) -> Iterator[str]:
     yield (
         f"Not comparable: what depends on the size of the swarm ({record.nodes} nodes here, {NODES} there), the rounds "
         f"({record.rounds}, {ROUNDS}), the model ({', '.join(_models(record)) or 'not said'}; {MODEL}), the "
-        "questions' difficulty, which the paper does not say, and the start, on which the effect depends. "
-        "The paper gives "
-        "one sum per configuration without a spread, so how certain its percentage is cannot be told. Unequal "
-        "budgets mix the effects of sharing and of more training. A configuration with as many groups and none "
-        "of peers tells them apart."
+        "questions' difficulty, which the paper does not say, and the start, on which the effect depends. The paper "
+        "gives one sum per configuration without a spread, so how certain its percentage is cannot be told. Unequal "
+        "budgets mix the effects of sharing and of more training."
     )
 
 
 def _models(record: StudyRecord) -> list[str]:
-    shared = {**(record.defaults or {}), **record.settings}.get("model", [])
+    shared = {**record.defaults, **record.settings}.get("model", [])
     found = [one.settings.get("model", shared) for one in record.configurations]
     return sorted({name for models in found for name in ([models] if isinstance(models, str) else models)})
 
 
-def limits(compared: pd.DataFrame, record: StudyRecord) -> Iterator[str]:
-    """Says how the order of the configurations that the paper has too compares, and why percentages may differ."""
+def order(compared: pd.DataFrame) -> Iterator[str]:
+    """Says how the order of the configurations that the paper has too compares."""
     ours = compared[compared["configuration"].isin(CUMULATIVE_REWARD)]
     if len(ours) >= 2 and ours["mean"].any():
         here = ours.sort_values("mean", ascending=False)["configuration"].tolist()
         there = sorted(here, key=lambda name: -CUMULATIVE_REWARD[name])
         ranked = f"By cumulative reward the order here is {' > '.join(here)}"
         yield f"{ranked}, as in the paper." if here == there else f"{ranked}; in the paper it is {' > '.join(there)}."
-    if len(ours) and not same_scale(record):
-        yield (
-            f"The paper trained {MODEL} on {NODES} nodes for {ROUNDS} rounds, and reports one sum per "
-            "configuration without a spread. This study is "
-            f"{record.nodes} nodes, {record.rounds} rounds. So its percentages may differ from the paper's "
-            "without contradicting them."
-        )
-
-
-def beside_sums(compared: pd.DataFrame, record: StudyRecord) -> str:
-    """Says in a caption of sums whether the paper's are drawn; empty where it has none of these configurations."""
-    if compared[compared["configuration"].isin(CUMULATIVE_REWARD)].empty:
-        return ""
-    if same_scale(record):
-        return "Diamonds: the paper's sums."
-    return (
-        f"The paper's sums are over {NODES} nodes and {ROUNDS} rounds, these over {record.nodes} nodes and "
-        f"{record.rounds} rounds. So they are not drawn here; the percentages below do compare."
-    )
-
-
-def beside_improvements(compared: pd.DataFrame) -> str:
-    """Says in a caption of improvements what the paper's are; empty where it has none of these pairs."""
-    pairs = zip(compared["configuration"], compared["baseline"], strict=True)
-    if all(improvement(name, baseline) is None for name, baseline in pairs):
-        return ""
-    return (
-        f"Diamonds: the paper's improvements over its own sum of the same baseline ({MODEL}, {NODES} nodes, {ROUNDS} "
-        "rounds; one sum per configuration, without a spread)."
-    )

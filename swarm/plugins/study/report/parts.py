@@ -26,7 +26,6 @@ class Column:
     """Says how one column of a table is shown."""
 
     title: str
-    """In it `{currency}` stands for that of the price."""
     source: str
     """Column of the frame."""
     show: Callable[[Any], str] = str
@@ -179,9 +178,7 @@ def _shown(part: Table | Picture, evidence: Evidence) -> ShownTable | ShownPictu
             return None
         return ShownPicture(part.name, " ".join(_text([part.caption], evidence)), partial(part.draw, evidence))
     frame, hidden = part.frame(evidence), part.left_out(evidence)
-    currency = evidence.price.currency if evidence.price else ""
-    titled = (replace(column, title=column.title.replace("{currency}", currency)) for column in part.columns)
-    columns = tuple(column for column in titled if column.source not in hidden)
+    columns = tuple(column for column in part.columns if column.source not in hidden)
     return None if frame.empty else ShownTable(part.name, part.caption, frame, columns)
 
 

@@ -15,7 +15,7 @@ from swarm.plugins.study.analysis.comparisons import judged_table
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
 from swarm.plugins.study.analysis.judged import PASS_AT, WINDOW_ROUNDS, exam_means, given_answered, told_pass_at
 from swarm.plugins.study.analysis.learned import BEST_CONSTANT, over_seeds
-from swarm.plugins.study.analysis.measures import SHARES_OF_BEST, STEEP, WINDOW, drawdowns, oscillation
+from swarm.plugins.study.analysis.measures import SHARES_OF_BEST, STEEP, WINDOW, oscillation
 from swarm.plugins.study.analysis.planted import PIECE, SHARD
 from swarm.plugins.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, propagation
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
@@ -108,16 +108,12 @@ SECTIONS = (
     section("Looked at afterwards (exploratory)", notes.how_to_read_the_rest),
     section(
         "Learned from others",
-        "A specialist knows some tables when it starts (own) and none of the others', which other nodes of its "
-        "swarm know. Accuracy is the sum of rewards over the sum of closed answers, so the format has no part in "
-        "it. The best constant answer to a table earns "
-        f"{BEST_CONSTANT:.3f}. The table shows how far accuracy lies above that; it is below 0 where nothing is "
-        "known. At the start: round 0, before any update. At the end: the last "
-        f"{FINAL_ROUNDS} rounds. Intervals are Student's, over seeds.",
-        "From whom: before a node had learned a table (as under aha moments), it trained on groups about it. "
-        "Shown is the share of these groups that came from nodes which knew the table at the start. Beside it "
-        "stands the share that groups drawn evenly from all peers would have. "
-        "Others may have learned it before, and their groups teach as well.",
+        "A specialist knows some tables when it starts (own) and none of the others'. Accuracy is the sum of rewards "
+        "over the sum of closed answers, so the format has no part in it. The best constant answer to a table earns "
+        f"{BEST_CONSTANT:.3f}; the table shows how far accuracy lies above that. At the start: round 0, before any "
+        f"update. At the end: the last {FINAL_ROUNDS} rounds. Intervals are Student's, over seeds.",
+        "Who taught: of the groups on a table that a node trained on before it had learned it (as under aha moments), "
+        "the share from nodes that knew it at the start, beside that of groups drawn evenly from all peers.",
         table(
             "learned",
             "By configuration, means over seeds.",
@@ -178,15 +174,10 @@ SECTIONS = (
     ),
     section(
         "Planted words",
-        "Some workers publish their right answers with planted words in front (SWARM_PLANTERS, an instrument of "
-        "studies). All figures are of the other, honest nodes. The first ones are shares of own completions: "
-        "those that begin with all of these words, and those that hold a piece of them "
-        f"({PIECE} successive characters anywhere) or a shard ({SHARD}). Then comes the mean log-prob per token "
-        "that their policies gave to the planters' right answers on which they trained. Then comes the share of "
-        "own completions with a closed answer. All these are of the last "
-        f"{FINAL_ROUNDS} rounds. The mean "
-        "reward of a closed answer, and what one node earns, are of "
-        "all rounds. Means over the runs that count.",
+        "Some workers publish their right answers with planted words in front (SWARM_PLANTERS). All figures are of the "
+        f"other, honest nodes. A piece is {PIECE} successive characters of the words, a shard {SHARD}, anywhere in a "
+        "completion. The log-prob per token is what their policies gave to the planters' right answers that they "
+        f"trained on. Shares and log-probs are of the last {FINAL_ROUNDS} rounds, rewards of all.",
         table(
             "planted",
             "Honest nodes, by configuration.",
@@ -218,12 +209,10 @@ SECTIONS = (
     ),
     section(
         "Format and content",
-        "A completion without a closed <answer> earns nothing, so in every run the cumulative reward is the "
-        "product of two: the format, the sum over nodes and rounds of the share of completions with a closed "
-        "answer (cumulative tagged), and the content, the mean reward of such a completion (reward given tagged). "
-        "The table has the ratio of each to the baseline's, mean over seeds by mean over seeds, with its interval. "
-        "A factor whose interval holds 1, to two decimals, is not shown to have moved. Nobody declared these, and "
-        "the intervals are unpaired.",
+        "A completion without a closed <answer> earns nothing. So the cumulative reward is the product of the format, "
+        "which is the sum over nodes and rounds of the share of closed answers, and the content, which is the mean "
+        "reward of a closed answer. The table has the ratio of each to the baseline's, with its unpaired interval. A "
+        "factor whose interval holds 1, to two decimals, is not shown to have moved.",
         notes.what_moved,
         table(
             "factors",
@@ -237,16 +226,15 @@ SECTIONS = (
         ),
         Picture(
             "format_and_content",
-            "Share of completions with a closed answer, and mean reward of these, over the rounds. Mean over "
-            "seeds, 95 % interval, moving average over {window} rounds. A round without any such completion has no "
-            "reward of them.",
+            "Share of completions with a closed answer, and mean reward of these. Mean over seeds, 95 % interval, "
+            "moving average over {window} rounds.",
             figures.over_rounds("rounds", {"tagged": "closed answers", "given_tagged": "reward of these"}),
         ),
     ),
     section(
         "Format and content by task",
         "Share of completions with a closed answer, and mean reward of these, in the first and in the last "
-        f"{FINAL_ROUNDS} rounds. They are of the nodes that asked themselves the task then. Means over seeds.",
+        f"{FINAL_ROUNDS} rounds. Means over seeds.",
         table(
             "tasks",
             "By task and configuration.",
@@ -281,12 +269,11 @@ SECTIONS = (
                 {"p_holm"} if evidence.record.declared else set() if evidence.record.tests else {"p", "p_holm"}
             ),
         ),
-        Picture("cumulative_reward", notes.of_sums, figures.cumulative_bars),
         Picture(
-            "improvement",
-            notes.of_improvements,
-            figures.improvement_bars,
-            when=lambda evidence: bool(evidence.compared["improvement"].notna().any()),
+            "cumulative_reward",
+            "Mean over seeds, 95 % interval, one dot per seed. The paper's sums stand as diamonds beside sums over as "
+            "many nodes and rounds alone.",
+            figures.cumulative_bars,
         ),
         when=has("compared"),
         otherwise="No run is finished yet, so there is nothing to compare.",
@@ -298,10 +285,9 @@ SECTIONS = (
     ),
     section(
         "Agent-averaged reward",
-        "Mean over the agents of a run, as a moving average over the last {window} rounds. Of that, the mean "
-        "over the seeds, over the rounds that all of them have reached. The band is the 95 % interval of that mean "
-        f"by Student's t, drawn from {FEWEST_SEEDS} seeds on. It is pointwise: for whether two configurations "
-        "differ, read the tables.",
+        "Mean over the agents of a run, as a moving average over the last {window} rounds, and then over the seeds. "
+        f"The band is the 95 % interval of that mean by Student's t, from {FEWEST_SEEDS} seeds on. It is pointwise: "
+        "whether two configurations differ is said by the tables.",
         Picture(
             "mean_over_seeds",
             "Agent-averaged reward, mean over seeds, with its 95 % interval.",
@@ -310,12 +296,9 @@ SECTIONS = (
     ),
     section(
         "Reward per agent",
-        "One panel per configuration, one line per agent, both scales shared. A line is the agent's mean reward "
-        "per completion on its own questions, as a moving average over the last {window} rounds. Lines that lie "
-        "close together are agents that learned alike.",
-        "In the second figure the thin line is the mean over the agents of one run. The thick one is its moving "
-        "average over the last {window} rounds. The band is the range over agents (min to max), not an "
-        "interval. It says how far apart a round's best and worst agent were, and nothing about other runs.",
+        "One panel per configuration, both scales shared. First one line per agent, as a moving average over the last "
+        "{window} rounds. Then the mean over the agents (thin), its moving average (thick), and the range over agents "
+        "(min to max), which is no interval.",
         Picture(
             "reward_per_agent",
             "Reward per agent in the first seed of each configuration that has rows; the title names the seed.",
@@ -331,9 +314,8 @@ SECTIONS = (
     ),
     section(
         "By model",
-        "Where a swarm mixes models, the mean over its nodes hides who gains. The table shows what one node of a "
-        "model earns in all rounds: the mean over its nodes in a run, then over the runs, with its 95 % "
-        "interval by Student's t. It is compared with the same model in the configuration's baseline.",
+        "What one node of a model earns in all rounds: the mean over its nodes in a run, then over the runs, with its "
+        "95 % interval by Student's t, beside the same model in the configuration's baseline.",
         table(
             "by_model",
             "One node, by model and configuration.",
@@ -353,9 +335,8 @@ SECTIONS = (
         "Rounds to a threshold",
         f"How soon the agent average, as a moving average over {WINDOW} rounds, reached "
         f"{', '.join(f'{share * 100:.0f} %' for share in SHARES_OF_BEST)} of the best configuration's final reward "
-        f"(its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are over all seeds: one that "
-        "never got there counts as later than all that did. Where half of them never did, there is no median. "
-        "First and last are of the seeds that got there.",
+        f"(its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are over all seeds; one that "
+        "never got there counts as later than all that did.",
         table(
             "rounds_to_threshold",
             "By threshold and configuration.",
@@ -380,8 +361,7 @@ SECTIONS = (
         "Oscillation",
         f"Measured on the agent average as a moving average over {WINDOW} rounds. A drop is steep if it takes more "
         f"than {STEEP * 100:.0f} % of the run's highest value within {WINDOW} rounds. The drawdown is the most by "
-        "which a run ever lay below what it had reached before. Both are per run; the table shows their means and "
-        "worst over seeds.",
+        "which a run ever lay below what it had reached before. Means and worst over seeds.",
         table(
             "oscillation",
             "By configuration.",
@@ -395,23 +375,12 @@ SECTIONS = (
             measure(shares(worst_drawdown_share="worst run"), "max_drawdown_share", "max"),
             by=BY_CONFIGURATION,
         ),
-        Picture(
-            "drawdown",
-            "The moving average, and how far it lies below what the run had reached before: means over seeds with "
-            "their 95 % interval. A line that leaves 0 below is a run that falls back.",
-            figures.over_rounds(
-                lambda evidence: drawdowns(evidence.counted_rounds),
-                {"smoothed": "mean reward", "drawdown_share": "below its highest so far, as a share of it"},
-                smoothed=False,
-            ),
-        ),
     ),
     section(
         "Final reward and whole answers",
-        f"Final reward is the mean over the last {FINAL_ROUNDS} rounds, starting reward that of round 0, before "
-        "any update. Some tasks pay a little for a wrong answer; the share of full answers is free of such "
-        "floors. It counts completions on own questions with the full reward, in the first and the last "
-        f"{FINAL_ROUNDS} rounds. Means over seeds; sd over seeds.",
+        f"Final reward is the mean over the last {FINAL_ROUNDS} rounds, starting reward that of round 0, before any "
+        "update. Full answers are completions on own questions with the full reward: some tasks pay a little for a "
+        f"wrong answer. They are of the first and the last {FINAL_ROUNDS} rounds. Means and sd over seeds.",
         table(
             "final_reward",
             "By configuration.",
@@ -427,12 +396,9 @@ SECTIONS = (
     ),
     section(
         "Reward against tokens and time",
-        "A node that takes J of its groups from its peers generates only I of them itself. A round of 4/4 "
-        "generates half of what a round of 8/0 does. So the same rewards are drawn again over the tokens that a "
-        "node had generated by then, and over wall-clock. Both are means over the seeds at each round, over the "
-        "rounds that all of them have reached.",
-        "Wall-clock is the sum over rounds of the nodes' mean time for a round, waiting included; while a run was "
-        "stopped it stands still. It depends on what else the machine did at the time.",
+        "A round of 4/4 generates half of what a round of 8/0 does. So the same rewards are drawn over the tokens that "
+        "a node had generated by then, and over wall-clock: the sum over rounds of the nodes' mean time for a round, "
+        "waiting included. Means over the seeds at each round that all of them have reached.",
         Picture(
             "reward_against_tokens",
             "Reward (moving average over {window} rounds) against generated tokens.",
@@ -445,8 +411,9 @@ SECTIONS = (
         ),
     ),
     section(
-        "Hours, tokens and costs",
-        notes.what_effort_means,
+        "Hours and tokens",
+        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had the machine to itself. Of "
+        "two that ran side by side, each is counted in full. Tokens are those of all nodes of a run together.",
         table(
             "effort",
             "Of one run, by configuration.",
@@ -458,18 +425,14 @@ SECTIONS = (
             measure(counts("seconds"), "wall_seconds", "mean"),
             counts("tokens_generated", tokens_trained="tokens trained on", of="mean"),
             decimals(2, "cumulative_reward", of="mean"),
-            decimals(2, cost="{currency}, one run", cost_of_all="{currency}, all runs"),
             by=BY_CONFIGURATION,
-            then=tables.priced,
-            left_out=lambda evidence: set() if evidence.price else {"cost", "cost_of_all"},
+            then=lambda found, _: found.assign(hours=found["seconds"] / 3600),
         ),
     ),
     section(
         "What a unit of reward costs",
-        "Means over the runs that count, all nodes of a run together; seconds are the wall-clock of a swarm. Bytes "
-        "are what the nodes wrote for each other and what they read of each other: rollout files, and the weights "
-        "where nodes average them. A node writes its rollouts whether or not anybody reads them. Bytes per unit of "
-        "reward are the bytes written and read over the cumulative reward, the mean of both over the runs.",
+        "Means over the runs that count, all nodes of a run together; seconds are the wall-clock of a swarm. Bytes are "
+        "what the nodes wrote for each other and read of each other: rollout files, and weights where they average.",
         notes.of_sizes,
         table(
             "price",
@@ -492,9 +455,8 @@ SECTIONS = (
     ),
     section(
         "Bytes and tokens",
-        "Means over the nodes and rounds of a run, and of these over the seeds. Fetched counts peers' rollout "
-        "files as read. Where there are fewer external groups than wanted, the pool held no more with an "
-        "advantage.",
+        "Means over the nodes and rounds of a run, and of these over the seeds. Where there are fewer external groups "
+        "than wanted, the pool held no more with an advantage.",
         table(
             "traffic",
             "Per node and round.",
@@ -519,20 +481,16 @@ SECTIONS = (
             by=BY_CONFIGURATION,
             then=lambda found, _: found.assign(kilobytes=found["kilobytes"] / 1000),
         ),
-        Picture("bytes_per_round", "Bytes published and fetched per node and round.", figures.traffic_bars),
     ),
     section(
         "Aha moments",
-        f"A node has learned a task when its mean reward over {MEETINGS} meetings with it reaches {THRESHOLD} "
-        "and stays there for "
-        f"{SUSTAINED} more. Its lag is the rounds since the first "
-        "node of the same run did. The next figures are of the nodes that came later. The first is the share of "
-        "their external groups, up to then, from nodes that had learned the task before. The second is the "
-        "level of chance: the share that groups drawn evenly from all peers would have. "
-        "Shares and chances are means over the "
-        "learners of a run, and of these over the runs; the interval of their difference is over runs.",
-        "A share above chance is what learning from each other looks like, and no proof of it. A peer that can "
-        "do a task publishes more groups with an advantage, and only those are sampled.",
+        f"A node has learned a task when its mean reward over {MEETINGS} meetings with it reaches {THRESHOLD} and "
+        f"stays there for {SUSTAINED} more. Its lag is the rounds since the first node of the same run did. Of the "
+        "nodes that came later: the share of their external groups, up to then, from nodes that had learned the task "
+        "before, and by chance, that of groups drawn evenly from all peers. Means over the learners of a run, and of "
+        "these over the runs.",
+        "A share above chance is no proof of learning from each other: a peer that can do a task publishes more groups "
+        "with an advantage, and only those are sampled.",
         table(
             "aha_moments",
             "By configuration.",
@@ -545,14 +503,6 @@ SECTIONS = (
             estimate("above chance", "excess", signed_percent),
         ),
         Picture("aha_rounds", notes.of_crossings, figures.crossing_rounds),
-        Picture(
-            "aha_lags",
-            "Lags behind the first node, all seeds: the further left a curve rises, the sooner the others "
-            "followed. Nodes that had not crossed by the last round are in no curve. So where the first ones "
-            "came late, long lags are not seen.",
-            figures.lag_distribution,
-            when=has("learners"),
-        ),
         table(
             "crossings",
             "Every crossing.",
@@ -567,7 +517,6 @@ SECTIONS = (
             MOMENT,
             counts(earlier="earlier nodes", groups="groups before", from_earlier="from earlier nodes"),
             shares("share", "chance"),
-            words(basis="counted over"),
         ),
         when=has("crossings"),
         otherwise=f"No node has learned a task, to a mean reward of {THRESHOLD} over {MEETINGS} meetings, in any run.",
@@ -619,14 +568,10 @@ SECTIONS = (
     section(
         "Held-out questions",
         "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
-        f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds. The line "
-        "is the mean over seeds, "
-        f"the band its 95 % interval from {FEWEST_SEEDS} seeds on. "
-        "It is the share of questions that are answered, with a closed <answer>, times the pass@1 of these.",
-        "p is that of Welch's test between the seeds of a configuration and of its baseline, window by window. "
-        "It is not adjusted: one of twenty windows falls below 0.05 by chance alone. "
-        f"With fewer than {FEWEST_SEEDS} "
-        "seeds there is none: nodes of one swarm learn from each other, and are no independent samples.",
+        f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds. The line is the "
+        f"mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on.",
+        "p is that of Welch's test between the seeds of a configuration and of its baseline, window by window. It is "
+        "not adjusted: one of twenty windows falls below 0.05 by chance alone.",
         Picture("held_out", f"Held-out pass@1 by window of {WINDOW_ROUNDS} rounds.", figures.held_out),
         table(
             "held_out_comparison",
@@ -656,8 +601,8 @@ SECTIONS = (
     section(
         "Exam before and after",
         "One fixed set of held-out questions, the same for every node and every moment. pass@1 is the share of "
-        "questions with the full reward, weighted by the number of questions of each task; 0 rounds is before "
-        "training. Answered: of completions, those with a closed <answer>; given answered: pass@1 of these alone.",
+        "questions with the full reward; 0 rounds is before training. Answered: of completions, those with a closed "
+        "<answer>; given answered: pass@1 of these alone.",
         table(
             "exam",
             "Over all nodes and tasks, by configuration and rounds trained.",
@@ -697,11 +642,9 @@ SECTIONS = (
     ),
     section(
         "Effect against the starting reward",
-        "A group of rollouts teaches only if some of its completions earn more than others. So the effect of "
-        "sharing may depend on how often the models succeeded at the start. The starting reward is the mean of "
-        "round 0, before any update, over all finished runs of a group of configurations. There is one row per "
-        "group and configuration. With a single group all rows have one starting reward: the one at which this "
-        "study measured its effects.",
+        "A group of rollouts teaches only if some of its completions earn more than others. So the effect of sharing "
+        "may depend on how often the models succeeded at the start. The starting reward is the mean of round 0, before "
+        "any update, over all finished runs of a group of configurations.",
         table(
             "effect_by_start",
             "Improvement over the baseline, by starting reward.",
@@ -725,12 +668,10 @@ SECTIONS = (
     ),
     section(
         "Informative groups and the size of the swarm",
-        "A node learns from groups whose rewards differ. Let q be the share of such groups among fresh "
-        "questions. A node of a swarm of N trains on I q own groups and on "
-        "E[min(J, X)] of its peers', X ~ Binomial((N - 1) I, "
-        f"q). For one expected number q is that of the first {START_ROUNDS} rounds of all runs of a group. The "
-        "other one takes each round's own q. If what a larger swarm gives is more such groups and nothing "
-        "else, rewards of all sizes lie on one curve over the expected number.",
+        "A node learns from groups whose rewards differ. Let q be the share of such groups among fresh questions. A "
+        "node of a swarm of N trains on I q own groups and on E[min(J, X)] of its peers', X ~ Binomial((N - 1) I, q). "
+        f"q at the start is that of the first {START_ROUNDS} rounds of all runs of a group. If what a larger swarm "
+        "gives is more such groups and nothing else, rewards of all sizes lie on one curve over the expected number.",
         table(
             "informative_groups",
             "Per node and round.",
@@ -757,11 +698,10 @@ SECTIONS = (
     ),
     section(
         "Runs, settings and versions",
-        "A round counts as done when a node of the run has a row of metrics for it. Rows missing are those of "
-        "other nodes in these rounds, such as of a killed one; they lower the run's sum. Rows beyond are those "
-        "of more nodes than were planned; they raise it. Each run is an ordinary experiment of the shared "
-        "folder, under the name that the table gives. A run that another study had finished with the same "
-        "settings is shared with it.",
+        "A round counts as done when a node of the run has a row of metrics for it. Rows missing, such as of a killed "
+        "node, lower the run's sum; rows beyond, of more nodes than were planned, raise it. Each run is an "
+        "ordinary experiment of the shared folder. One that another study had finished with the same settings is "
+        "shared with it.",
         notes.of_versions,
         table(
             "settings",

@@ -54,15 +54,6 @@ def full_answers(found: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     return found
 
 
-def priced(found: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
-    """Adds hours, and with a price what they cost."""
-    found["hours"] = found["seconds"] / 3600
-    if evidence.price:
-        found["cost"] = found["hours"] * evidence.price.per_hour
-        found["cost_of_all"] = found["cost"] * found["seeds"]
-    return found
-
-
 def per_unit(found: pd.DataFrame, _: Evidence) -> pd.DataFrame:
     """Adds the bytes moved, and what was spent per unit of the reward; nothing per zero."""
     found["bytes_moved"] = found["bytes_published"] + found["bytes_fetched"]

@@ -11,19 +11,19 @@ The same input gives the same bytes: nothing here asks for the time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from swarm.errors import ConfigError, StoreError
+from swarm.harmless import printable
 from swarm.plugins.study.record import study_folder, study_store
-from swarm.plugins.study.report.evidence import FINISHED, Evidence, MachinePrice, missing_text, read_evidence
+from swarm.plugins.study.report.evidence import FINISHED, Evidence, missing_text, read_evidence
 from swarm.plugins.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
-from swarm.plugins.study.report.latex import latex
 from swarm.plugins.study.report.parts import ShownSection, ShownTable, show
 from swarm.plugins.study.report.sections import SECTIONS
 from swarm.plugins.study.report.seed_tables import (
@@ -46,7 +46,7 @@ Forms = Mapping[str, Callable[[], bytes]]
 """One part of the report in each of its formats."""
 TEMPLATE = Path(__file__).parent / "assets" / "page.html"
 LONGEST_TABLE = 40
-"""Rows that the page shows of a table; its files have them all."""
+"""Rows that the page shows of a table, its files have them all; with more LaTeX breaks it over pages."""
 
 
 def write_report(
@@ -56,7 +56,6 @@ def write_report(
     *,
     window: int | None = None,
     formats: Collection[str] = FORMATS,
-    price: MachinePrice | None = None,
 ) -> Path:
     """Write the report of a study, whether or not all of its runs are finished.
 
@@ -66,7 +65,6 @@ def write_report(
         output: folder to write into; None: `report` in the study's own.
         window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
         formats: which of FORMATS to write beside the page.
-        price: of the machine, for the table of costs.
 
     Returns:
         The page's file.
@@ -78,10 +76,9 @@ def write_report(
     """
     _check(formats)
     evidence = read_evidence(path, study, window)
-    priced = replace(evidence, price=price)
     if output:
-        return _written(priced, output, partial(publish_below, output, durable=False), formats)
-    return _written(priced, study_folder(path, study) / REPORT, _into_study(path, study), formats)
+        return _written(evidence, output, partial(publish_below, output, durable=False), formats)
+    return _written(evidence, study_folder(path, study) / REPORT, _into_study(path, study), formats)
 
 
 def write_report_from_tables(
@@ -90,22 +87,20 @@ def write_report_from_tables(
     *,
     window: int | None = None,
     formats: Collection[str] = FORMATS,
-    price: MachinePrice | None = None,
 ) -> Path:
     """Write a report from a study's committed tables: every number of it, without the figures of single agents.
 
     Args:
         tables: the folder with study.json, runs.csv and the other per-seed tables.
         output: folder to write into.
-        window, formats, price: as for write_report.
+        window, formats: as for write_report.
 
     Raises:
         StoreError: the output cannot be written.
         ConfigError: a table is missing or damaged, or an unknown format.
     """
     _check(formats)
-    evidence = replace(read_tables(tables, window), price=price)
-    return _written(evidence, output, partial(publish_below, output, durable=False), formats)
+    return _written(read_tables(tables, window), output, partial(publish_below, output, durable=False), formats)
 
 
 def _into_study(path: Path, study: str) -> Put:
@@ -159,6 +154,18 @@ def _table_forms(table: ShownTable) -> Forms:
         "parquet": lambda: table.data.to_parquet(index=False),
         "tex": lambda: latex(table).encode(),
     }
+
+
+def latex(table: ShownTable) -> str:
+    """Returns the cells of the page for `\\input`; the document loads booktabs, and longtable for many rows."""
+    frame = pd.DataFrame(map(_harmless, table.rows()), columns=_harmless([column.title for column in table.columns]))
+    kinds = "".join("r" if column.numeric else "l" for column in table.columns)
+    return frame.to_latex(index=False, escape=True, column_format=kinds, longtable=len(frame) > LONGEST_TABLE)
+
+
+def _harmless(cells: Sequence[str]) -> list[str]:
+    """Names come from a folder that others write to."""
+    return [printable(cell) for cell in cells]
 
 
 def _write_forms(put: Put, name: str, formats: Collection[str], forms: Forms) -> None:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ from swarm.config.environment import is_secret
 from swarm.config.from_folder import refuse_strangers_word
 from swarm.config.settings import FIELDS
 from swarm.config.sources import parse
-from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
+from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
 from swarm.policy.embedded import FOR_OTHERS, any_embedded
 
@@ -49,7 +48,12 @@ def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
     """
     named = {} if matrix.built_in else dict(matrix.settings)
     begun = {name: value for name, value in stated(there).items() if _was_default(name, there, matrix)}
-    configurations = _as_begun(matrix, there)
+    configurations = matrix.configurations
+    if matrix.built_in:
+        before = {one.name: one.settings for one in there.configurations}
+        configurations = tuple(
+            msgspec.structs.replace(one, settings=before.get(one.name, one.settings)) for one in configurations
+        )
     for settings in (begun, *(one.settings for one in configurations)):
         for name, value in settings.items():
             refuse_strangers_word(name, value, f"the study {there.study!r}")
@@ -60,23 +64,6 @@ def _was_default(name: str, there: StudyRecord, matrix: Matrix) -> bool:
     if name in OWNED or name in FREE or name not in FIELDS or is_secret(name):
         return False
     return name not in there.settings or name in DEFAULTS or (matrix.built_in and name in matrix.settings)
-
-
-def _as_begun(matrix: Matrix, there: StudyRecord) -> tuple[ConfigurationRecord, ...]:
-    before = {one.name: one.settings for one in there.configurations}
-    return tuple(
-        msgspec.structs.replace(one, settings=_settings_of(one, before.get(one.name, one.settings), matrix))
-        for one in matrix.configurations
-    )
-
-
-def _settings_of(one: ConfigurationRecord, before: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
-    """Returns the settings of a configuration in a file: only its rule can have been a default that the record names,
-    see `read_study`."""
-    if matrix.built_in:
-        return before
-    rule = {name: value for name, value in before.items() if name == "adaptive_rule" and one.settings.get("adaptive")}
-    return {**rule, **one.settings}
 
 
 def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: StudyRecord | None = None) -> Matrix:

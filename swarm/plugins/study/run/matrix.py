@@ -25,7 +25,6 @@ from swarm.errors import ConfigError
 from swarm.plugins.study.measures import TESTED
 from swarm.plugins.study.record import TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
 from swarm.spelling import did_you_mean
-from swarm.tasks.universe import completed
 
 CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
 OWNED = {
@@ -157,7 +156,7 @@ def _defaults(shared: Settings) -> dict[str, Any]:
 def stated(record: StudyRecord) -> dict[str, Any]:
     """Returns setting name -> value as JSON has it, of all that the runs of a study share."""
     fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
-    said = {**fields, **(record.defaults or {}), **record.settings}
+    said = {**fields, **record.defaults, **record.settings}
     return {name: value for name, value in said.items() if name not in BESIDE and not is_secret(name)}
 
 
@@ -300,14 +299,8 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
     configuration = next(one for one in record.configurations if one.name == run.configuration)
     said = {**stated(record), **configuration.settings}
     refuse_owned(said, f"study {record.study!r}")
-    settings = load_settings({}, {}, None, **said)
-    if record.scoring is msgspec.UNSET and completed(settings, path).task_table:
-        raise ConfigError(
-            f"study {record.study!r} was begun by a version that scored its datasets in another way: go on with that "
-            "version, or begin the study anew"
-        )
     return replace(
-        settings,
+        load_settings({}, {}, None, **said),
         path=str(path),
         experiment=run.experiment,
         seed=run.seed,

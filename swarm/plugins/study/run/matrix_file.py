@@ -1,4 +1,4 @@
-"""Reads a user's matrix from a TOML file.
+"""Reads a matrix from a TOML file: a user's own, or a built-in one of assets/matrices.
 
 name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow", exploratory
 [settings]                     shared by all runs; names as in `swarm settings`
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,16 @@ from swarm.config.sources import spread
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.plugins.study.run.matrix import Matrix, meant_among, refuse_owned, with_baseline
+
+_ASSETS = Path(__file__).parents[1] / "assets" / "matrices"
+BUILT_IN = ("sapo", "five-node", "thesis", "adaptive", "samplers")
+
+
+def built_in(name: str) -> Matrix:
+    """Returns the matrix of that name. Raises ConfigError if there is none."""
+    if name not in BUILT_IN:
+        raise ConfigError(f"no built-in matrix {name!r}{meant_among(name, BUILT_IN)}; a file of your own ends in .toml")
+    return replace(read_matrix(_ASSETS / f"{name}.toml"), built_in=True)
 
 
 class _File(msgspec.Struct, kw_only=True):

@@ -93,12 +93,6 @@ def test_a_configuration_without_a_value_in_the_column_is_absent() -> None:
     assert (row.configuration, row.mean, row.difference) == ("adaptive", 5, None)
 
 
-def test_equal_runs_are_no_mishap() -> None:
-    _, row = compare_with_baseline(make_totals({"8/0": [0.0] * 3, "4/4": [0.0] * 3}), make_record("8/0", "4/4"))
-    assert (row.mean, row.sd, row.low, row.high, row.difference) == (0, 0, 0, 0, 0)
-    assert (row.improvement, row.p, row.hedges_g) == (None, None, None)
-
-
 def test_the_variance_is_analysed_within_each_group() -> None:
     record = make_record(
         ConfigurationRecord(name="a", settings={}, group="small"),

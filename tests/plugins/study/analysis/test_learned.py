@@ -46,7 +46,6 @@ def test_a_run_without_specialists_has_none_of_it() -> None:
     metrics = pd.DataFrame([row(1, 0, {"amber": 1.0}, model="tiny-2-qwen2")])
     assert learned_from_others(metrics).empty
     assert by_knowledge(metrics).empty
-    assert by_knowledge(metrics.drop(columns="task_tag_rates")).empty
     nobody = taught(metrics, pd.DataFrame(columns=["experiment", "node_id", "task", "round"]))
     assert nobody.empty
 

@@ -15,7 +15,6 @@ from swarm.plugins.study.analysis.curves import RUN
 from swarm.plugins.study.analysis.measures import (
     agent_average,
     as_of_equal_sizes,
-    drawdowns,
     oscillation,
     rounds_to_threshold,
     smoothed,
@@ -182,13 +181,6 @@ def test_oscillation_is_finite_and_none_for_a_rising_curve(means: list[float]) -
     assert 0 <= row["max_drawdown"] <= max(means)
     (rising,) = oscillation(make_curve(sorted(means))).to_dict("records")
     assert (rising["steep_drops"], rising["max_drawdown"]) == (0, pytest.approx(0))
-
-
-def test_a_drawdown_is_how_far_a_run_lies_below_what_it_had_reached() -> None:
-    found = drawdowns(make_curve([0.2, 0.4, 0.1, 0.4, 0.5]), window=1)
-    assert found["drawdown"].tolist() == pytest.approx([0.0, 0.0, 0.3, 0.0, 0.0])
-    assert found["drawdown_share"].tolist() == pytest.approx([0.0, 0.0, 0.75, 0.0, 0.0])
-    assert drawdowns(make_curve([0.0, 0.0]), window=1)["drawdown_share"].tolist() == [0.0, 0.0]
 
 
 UNLIKE = pd.DataFrame(

@@ -9,8 +9,6 @@ import pytest
 from scipy import stats
 
 from swarm.plugins.study.analysis.propagation import (
-    ALL_TASKS,
-    BY_TASK,
     crossings,
     first_sustained,
     learners,
@@ -83,28 +81,19 @@ def test_tasks_and_runs_have_their_own_first_nodes() -> None:
     assert crossings(rows)["lag"].tolist() == [0, 0, 0]
 
 
-def taught(**external: object) -> pd.DataFrame:
-    """alice crosses in round 4; bob in round 7, after seven rounds with the same external groups; carol never."""
+def taught(**groups: int) -> pd.DataFrame:
+    """alice crosses in round 4; bob in round 7, after seven rounds with as many groups of each peer; carol never."""
     rows = make_task_rows({"alice": LATE, "bob": LATER, "carol": [0.0] * 15})
-    return rows.assign(**{name: [said] * len(rows) for name, said in external.items()})
+    by_task = {peer: {"sums": number, "bits": 1} for peer, number in groups.items()}
+    return rows.assign(external_by_peer_task=[by_task] * len(rows))
 
 
-def test_groups_on_the_task_itself_are_counted_where_the_rows_tell() -> None:
-    rows = taught(
-        external_by_peer={"alice": 3, "carol": 1},
-        external_by_peer_task={"alice": {"sums": 2, "bits": 1}, "carol": {"sums": 1}},
-    )
+def test_groups_on_the_task_itself_are_counted() -> None:
+    rows = taught(alice=2, carol=1)
     (found,) = learners(rows, crossings(rows)).to_dict("records")
     assert (found["node_id"], found["round"], found["lag"], found["earlier"]) == ("bob", 7, 3, 1)
-    assert (found["groups"], found["from_earlier"], found["basis"]) == (21, 14, BY_TASK)
+    assert (found["groups"], found["from_earlier"]) == (21, 14)
     assert (found["share"], found["chance"]) == (pytest.approx(2 / 3), 0.5)
-
-
-def test_groups_on_any_task_are_counted_where_the_rows_do_not_tell() -> None:
-    said = {"alice": 3, "carol": 1}
-    for rows in (taught(external_by_peer=said), taught(external_by_peer=said, external_by_peer_task={})):
-        (found,) = learners(rows, crossings(rows)).to_dict("records")
-        assert (found["groups"], found["from_earlier"], found["basis"]) == (28, 21, ALL_TASKS)
 
 
 def test_nodes_that_cross_together_have_not_learned_from_each_other() -> None:
@@ -116,7 +105,7 @@ def test_nodes_that_cross_together_have_not_learned_from_each_other() -> None:
 
 def test_the_summary_has_a_row_for_every_configuration() -> None:
     isolated = make_task_rows({"alice": [0.0] * 15}, configuration="8/0")
-    rows = pd.concat([isolated, taught(external_by_peer={"alice": 3, "carol": 1})], ignore_index=True)
+    rows = pd.concat([isolated, taught(alice=3, carol=1)], ignore_index=True)
     rows["configuration"] = ["8/0"] * len(isolated) + ["4/4"] * (len(rows) - len(isolated))
     crossed = crossings(rows)
     runs = possible(rows).rename("possible").reset_index().iloc[::-1]
@@ -130,9 +119,7 @@ def test_the_summary_has_a_row_for_every_configuration() -> None:
 
 def test_shares_above_chance_have_an_interval_over_runs_not_over_learners() -> None:
     said = [{"alice": 3, "carol": 1}, {"alice": 1, "carol": 1}, {"alice": 2, "carol": 1}]
-    runs = [
-        taught(external_by_peer=counts).assign(seed=seed, experiment=f"run {seed}") for seed, counts in enumerate(said)
-    ]
+    runs = [taught(**counts).assign(seed=seed, experiment=f"run {seed}") for seed, counts in enumerate(said)]
     rows = pd.concat(runs, ignore_index=True)
     crossed = crossings(rows)
     (found,) = propagation(possible(rows).rename("possible").reset_index(), crossed, learners(rows, crossed)).to_dict(

@@ -52,9 +52,3 @@ def test_cumulative_rewards_are_those_added_up_by_hand() -> None:
     assert found["rounds"].unique().tolist() == [6]
     assert found["bytes_published"].loc[("2/2", 2)] == (6 + 6 + 4) * 2000
     assert found["mean_adaptive_J"].loc[("adaptive", 1)] == 2
-
-
-def test_rewards_given_tagged_are_known_of_old_and_new_runs() -> None:
-    found = sums_of_runs()
-    assert found["reward_given_tagged"].tolist() == [0.5] * 9
-    assert found["cumulative_tagged"].tolist() == [2 * total for total in (*ALONE, *SHARING, *ADAPTIVE)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 from statistics import fmean
 
@@ -38,13 +37,6 @@ def test_the_expected_number_is_the_mean_of_a_simulation(nodes: int, local: int,
     share = fmean(1 - p**4 - (1 - p) ** 4 for p in successes)
     expected = expected_informative(nodes, local, external, share)
     assert expected == pytest.approx(simulated(nodes, local, external, successes, 4), rel=0.05)
-
-
-def test_a_larger_swarm_has_more_of_them_up_to_its_slots() -> None:
-    sizes = [expected_informative(nodes, 4, 4, 0.1) for nodes in (1, 2, 4, 8, 16, 32, 64)]
-    assert all(more > fewer for fewer, more in pairwise(sizes))
-    assert sizes[0] == pytest.approx(0.4)
-    assert sizes[-1] == pytest.approx(4.4, abs=1e-3)
 
 
 def test_the_rows_of_runs_tell_what_was_expected_and_what_came() -> None:

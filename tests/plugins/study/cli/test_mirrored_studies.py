@@ -38,7 +38,7 @@ def test_a_study_whose_place_is_lost_goes_on_with_its_record_and_repeats_no_fini
 ) -> None:
     assert run(mirrored(tmp_path)) == 0
     before = read_study(tmp_path / "drive", "m")
-    assert "mirror" not in {**before.settings, **(before.defaults or {})}, "it goes on with another one"
+    assert "mirror" not in {**before.settings, **before.defaults}, "it goes on with another one"
     copy_runs(tmp_path)
     shutil.rmtree(tmp_path / "vm")
     assert run(mirrored(tmp_path)) == 0

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from swarm.cli.main import run
-from swarm.planner.planner import Remedy
+from swarm.cli.plan import longest_talk
+from swarm.planner.planner import plan_for
 from swarm.plugins.study.cli import study_places
 from swarm.plugins.study.cli.study_places import places
 from swarm.plugins.study.record import read_study
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
+from swarm.plugins.study.run.matrix_file import built_in
 from swarm.policy.embedded import suited_learning_rate
 from tests.plugins.study.cli.test_study import make_record
 from tests.unit.cli.memory import have_free
@@ -32,7 +33,7 @@ def test_there_are_no_more_swarms_at_a_time_than_fit_into_memory(
     monkeypatch.setattr(study_places, "plan_for", lambda *_, **__: plan)
     for fit, at_once in ((9, 3), (2, 2)):
         monkeypatch.setattr(study_places, "_how_many", lambda _, fit=fit: fit)
-        assert places(record, tmp_path, 3, None) == (at_once, 7)
+        assert places(record, tmp_path, 3, None) == at_once
     assert capsys.readouterr().out == "2 swarms at a time, not 3: the free memory does for no more\n"
 
 
@@ -51,11 +52,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_written_and_names_what_
     assert not list(tmp_path.rglob("study.json"))
 
 
-def test_a_length_is_named_as_the_setting_that_a_study_takes() -> None:
-    (said,) = study_places._as_settings([Remedy("--max-new-tokens 24")])
-    assert said.flags == "SWARM_MAX_NEW_TOKENS=24"
-
-
 @cache
 def _needed(adapter: str) -> int:
     matrix = built_in("thesis")
@@ -63,13 +59,14 @@ def _needed(adapter: str) -> int:
     record = resolve(matrix, shared, judged=False, created_at=1.0, versions={})
     with pytest.MonkeyPatch.context() as patch:
         have_free(patch, 10**12)
-        return places(record, Path(), 1, None).needed or 0
+        (settings,) = study_places.different(record, Path(), None)[:1]
+        return plan_for(settings, 4, in_process=True, talk=longest_talk(settings)).needed
 
 
 def begun(path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, Any]:
     """What the record of a study says, which is begun and starts nothing."""
     monkeypatch.setattr("swarm.plugins.study.cli.study.run_all", lambda *_: 0)
-    assert run([*THESIS, str(path), "--no-rehearse", *words]) == 0
+    assert run([*THESIS, str(path), *words]) == 0
     return msgspec.to_builtins(read_study(path, "thesis"))  # type: ignore[no-any-return]
 
 
@@ -82,9 +79,3 @@ def test_an_adapter_that_is_named_is_a_part_of_the_study_with_the_rate_that_suit
     assert suited_learning_rate("tiny-2-qwen2-rare", adapted=True) > 2e-4
     assert run([*THESIS, str(tmp_path), "--adapter", "none"]) == 2
     assert "adapter was 'lora', now 'none'" in capsys.readouterr().err
-
-
-def test_without_a_word_all_weights_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = begun(tmp_path, monkeypatch)
-    assert record["defaults"]["adapter"] == "none"
-    assert record["settings"]["learning_rate"] == 2e-4

@@ -27,7 +27,7 @@ from swarm.plugins.study.report.figure_style import (
     new_figure,
     svg_text,
 )
-from swarm.plugins.study.report.paper import CUMULATIVE_REWARD, improvement
+from swarm.plugins.study.report.paper import CUMULATIVE_REWARD
 from swarm.plugins.study.report.parts import Column, ShownTable, number
 from tests.plugins.study.report.report_factory import make_evidence, make_record
 
@@ -77,17 +77,6 @@ def test_the_papers_sums_are_drawn_only_beside_sums_over_as_many_nodes_and_round
     assert marks_of_the_paper(figures.cumulative_bars(headline(2000, 8))) == [CUMULATIVE_REWARD["8/0"], 1093.31]
     assert marks_of_the_paper(figures.cumulative_bars(headline(100, 8))) == []
     assert marks_of_the_paper(figures.cumulative_bars(headline(2000, 5))) == []
-
-
-def test_the_papers_percentages_are_drawn_beside_any() -> None:
-    assert marks_of_the_paper(figures.improvement_bars(headline(100, 4))) == [pytest.approx(94.61, abs=0.01)]
-
-
-def test_the_papers_improvements_are_those_of_its_text() -> None:
-    assert [round(improvement(name, "8/0") or 0) for name in ("6/2", "4/4", "2/6")] == [52, 95, 68]
-    assert improvement("4/4", "6/2") == pytest.approx(27.96, abs=0.01)
-    assert improvement("4/4", "random") is None
-    assert improvement("adaptive", "8/0") is None
 
 
 def test_the_effect_of_groups_that_start_far_apart_is_drawn_within_the_figure() -> None:

@@ -20,11 +20,10 @@ from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import DeclaredComparison, RunFile, read_study
 from swarm.plugins.study.report import figures
-from swarm.plugins.study.report.evidence import Evidence, MachinePrice, missing_text, read_evidence
+from swarm.plugins.study.report.evidence import Evidence, missing_text, read_evidence
 from swarm.plugins.study.report.parts import ShownTable
 from swarm.plugins.study.report.seed_tables import FILES, LATER_FILES, csv_bytes, read_tables, write_tables
 from swarm.plugins.study.report.write import FORMATS, LONGEST_TABLE, contents, write_report
-from tests.plugins.study.report.recomputed import numbers
 from tests.plugins.study.report.report_factory import TASKS, cut_short, write_study
 from tests.plugins.study.study_files import record_file, run_file
 from tests.unit.views.tables.small_study import SMALL
@@ -152,14 +151,6 @@ def test_the_tables_alone_give_every_number_of_the_page_again(small_report: Path
     assert [unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", page)] == shown
 
 
-@ONE_DRAWING
-def test_twenty_numbers_of_the_tables_come_out_of_the_runs_by_other_means(small_report: Path) -> None:
-    found = list(numbers(small_report / "tables"))
-    assert len(found) > 20
-    for what, said, recomputed in found:
-        assert said == pytest.approx(recomputed, rel=1e-9), what
-
-
 def test_names_from_the_folder_are_text_and_only_the_files_asked_for_are_written(tmp_path: Path) -> None:
     record = write_study(
         tmp_path, configurations=("8/0",), seeds=(1,), rounds=4, task_rewards={HOSTILE: 0.9, "$x^$": 0.8}
@@ -263,14 +254,6 @@ def test_the_headline_says_which_of_format_and_content_moved(plain: Report) -> N
     assert content == 1
     assert "What moved (looked at afterwards): the format up; not shown to have moved: the content." in plain.words
     assert {row["task"] for row in plain.rows("tasks")} == set(TASKS)
-
-
-def test_a_price_makes_hours_into_costs(plain: Report) -> None:
-    report = Report(replace(plain.evidence, price=MachinePrice(7200.0, "EUR")))
-    (row, _) = report.rows("effort")
-    assert (row["seconds"], row["tokens_generated"]) == (12 * 1.5, 12 * 2 * 500)
-    assert (row["hours"], row["cost"], row["cost_of_all"]) == pytest.approx((18 / 3600, 36, 108))
-    assert report.tables["effort"].rows()[0][-2:] == ["36.00", "108.00"]
 
 
 def test_an_exam_is_shown_where_there_is_one(tmp_path: Path) -> None:

@@ -13,15 +13,12 @@ from swarm.config import is_secret
 from swarm.config.settings import FIELDS
 from swarm.errors import ExperimentError
 from swarm.plugins.study.cli.study import as_begun_or_suited
-from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, read_study, write_study
+from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, write_study
 from swarm.plugins.study.run import matrix as matrix_module
-from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.defaults import as_begun
 from swarm.plugins.study.run.growth import grown
 from swarm.plugins.study.run.matrix import Matrix, resolve, run_settings, shared_settings
-from tests.plugins.study.study_files import record_file
-
-TODAY = {"checkpoint_interval": 10, "threads": 1, "redo_rounds": 1_000_000}
+from swarm.plugins.study.run.matrix_file import built_in
 
 
 def resolved(matrix: Matrix, environ: dict[str, str] | None = None) -> StudyRecord:
@@ -31,19 +28,6 @@ def resolved(matrix: Matrix, environ: dict[str, str] | None = None) -> StudyReco
 
 def gone_on(matrix: Matrix, there: StudyRecord, environ: dict[str, str] | None = None) -> StudyRecord:
     return grown(there, resolved(as_begun(matrix, there), environ))
-
-
-def of_an_earlier_version(path: Path, matrix: Matrix, **settings: Any) -> StudyRecord:
-    """As read back from the file that a version wrote that knew no defaults in records."""
-    record = msgspec.structs.replace(
-        resolved(matrix), defaults=None, settings={"threads": 1, "checkpoint_interval": 0, **settings}
-    )
-    write_study(path, record)
-    file = record_file(path, record.study)
-    content = msgspec.json.decode(file.read_bytes())
-    del content["defaults"], content["declared"]
-    file.write_bytes(msgspec.json.encode(content))
-    return read_study(path, record.study)
 
 
 def settings_of(record: StudyRecord, number: int = 0) -> dict[str, Any]:
@@ -57,16 +41,6 @@ def test_a_new_study_lets_adam_step_in_every_round_unless_a_configuration_says_o
     assert [settings_of(record, number)["empty_update"] for number in (0, 1)] == ["step", "skip"]
 
 
-def test_a_study_that_was_begun_before_goes_on_as_it_was_recorded(tmp_path: Path) -> None:
-    sapo = built_in("sapo")
-    there = of_an_earlier_version(tmp_path, sapo, model=["tiny-qwen2"], learning_rate=3e-4)
-    record = gone_on(replace(sapo, seeds=(9,)), there)
-    settings = settings_of(record, -1)
-    expected = {"empty_update": "skip", "profile": "tiny", "model": ("tiny-qwen2",), "learning_rate": 3e-4}
-    assert {name: settings[name] for name in expected} == expected
-    assert settings["checkpoint_interval"] == TODAY["checkpoint_interval"], "when it saves is not what it computes"
-
-
 def test_a_changed_default_changes_no_study_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     sapo = built_in("sapo")
     there = msgspec.json.decode(msgspec.json.encode(resolved(sapo)), type=StudyRecord)
@@ -78,46 +52,19 @@ def test_a_changed_default_changes_no_study_that_is_there(monkeypatch: pytest.Mo
     assert record.settings == there.settings
 
 
-def test_who_names_another_value_is_refused(tmp_path: Path) -> None:
+def test_who_names_another_value_is_refused_in_the_environment_as_in_a_file() -> None:
     sapo = built_in("sapo")
-    there = of_an_earlier_version(tmp_path, sapo)
-    with pytest.raises(ExperimentError, match="empty_update was 'skip', now 'step'"):
-        gone_on(sapo, there, {"SWARM_EMPTY_UPDATE": "step"})
-    gone_on(sapo, there, {"SWARM_EMPTY_UPDATE": "skip"})
-
-
-def test_a_file_s_own_settings_are_named_and_not_defaults(tmp_path: Path) -> None:
-    mine = replace(built_in("sapo"), built_in=False)
-    there = of_an_earlier_version(tmp_path, mine, model=["tiny-2-qwen2-rare"], learning_rate=2e-4)
+    there = resolved(sapo)
+    with pytest.raises(ExperimentError, match="empty_update was 'step', now 'skip'"):
+        gone_on(sapo, there, {"SWARM_EMPTY_UPDATE": "skip"})
+    gone_on(sapo, there, {"SWARM_EMPTY_UPDATE": "step"})
+    mine = replace(sapo, built_in=False, settings={**sapo.settings, "learning_rate": 0.1})
     with pytest.raises(ExperimentError, match=r"learning_rate was 0\.0002, now 0\.1"):
-        gone_on(replace(mine, settings={**mine.settings, "learning_rate": 0.1}), there)
-
-
-@pytest.mark.parametrize(
-    ("named", "now"), [({}, "gradient-scaled"), ({"adaptive_rule": "multi-signal"}, "multi-signal-scaled")]
-)
-@pytest.mark.parametrize("shared", [True, False])
-def test_an_adaptive_rule_of_an_earlier_version_stays_the_rule_it_was(
-    tmp_path: Path, shared: bool, named: dict[str, Any], now: str
-) -> None:
-    rule: dict[str, Any] = {"adaptive": True, **named}
-    half = {"local_groups": 4, "external_groups": 4}
-    one = ConfigurationRecord(name="a", settings=half if shared else {**half, **rule})
-    begun = replace(built_in("sapo"), configurations=(one,), declared=(), built_in=False)
-    there = of_an_earlier_version(tmp_path, begun, **(rule if shared else {}))
-    assert settings_of(there)["adaptive_rule"] == now
-    named_now = dict.fromkeys(named, now)
-    said = {**begun.settings, **({**rule, **named_now} if shared else {})}
-    again = ConfigurationRecord(name="a", settings=half if shared else {**half, **rule, **named_now})
-    model = {"model": ["tiny-2-qwen2-rare"], "profile": "tiny-2", "learning_rate": 2e-4}
-    there = msgspec.structs.replace(there, settings={**there.settings, **model})
-    record = gone_on(replace(begun, settings=said, configurations=(again,)), there)
-    assert settings_of(record)["adaptive_rule"] == now
+        gone_on(mine, there)
 
 
 def test_everything_that_a_run_is_started_with_is_in_the_record() -> None:
     record = resolved(built_in("sapo"), {"SWARM_TEMPERATURE": "0.7"})
-    assert record.defaults is not None
     run = settings_of(record)
     decided = matrix_module.OWNED.keys() | {*matrix_module.BESIDE, "local_groups", "external_groups"}
     for name in run.keys() - decided - {*filter(is_secret, run)}:

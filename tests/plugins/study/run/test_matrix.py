@@ -14,7 +14,6 @@ from swarm.config import with_secrets
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
-from swarm.plugins.study.run.builtin import MATRICES, built_in
 from swarm.plugins.study.run.matrix import (
     Matrix,
     ignored_settings,
@@ -25,7 +24,7 @@ from swarm.plugins.study.run.matrix import (
     stated,
     with_baseline,
 )
-from swarm.plugins.study.run.matrix_file import read_matrix
+from swarm.plugins.study.run.matrix_file import BUILT_IN, built_in, read_matrix
 
 
 def configuration(name: str, **settings: Any) -> ConfigurationRecord:
@@ -61,7 +60,7 @@ def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
     assert splits == {"8/0": (8, 0), "6/2": (6, 2), "4/4": (4, 4), "2/6": (2, 6)}
 
 
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_matrices_are_runnable_and_everything_but_the_baseline_is_compared_with_it(name: str) -> None:
     record = resolved(built_in(name))
     first, *others = record.configurations
@@ -98,18 +97,6 @@ def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> No
     assert (record.declared, record.tests) == ((), False)
     assert (record.seeds in ((441, 442, 443), (501, 502)), record.study) == (True, file.stem)
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
-
-
-def test_exploratory_matrices_share_the_runs_of_their_splits() -> None:
-    computed: dict[str, set[str]] = {"8/0": set(), "4/4": set()}
-    for file in EXPLORATORY:
-        record = resolved(read_matrix(file))
-        for run in record.runs:
-            if run.configuration in computed and run.seed == 441:
-                settings = run_settings(record, run, Path("/shared")).as_recorded()
-                said = {name: value for name, value in settings.items() if name not in ("experiment", "path")}
-                computed[run.configuration].add(f"{record.nodes_of(run.configuration)} {sorted(said.items())}")
-    assert {name: len(kinds) for name, kinds in computed.items()} == {"8/0": 1, "4/4": 1}
 
 
 def test_a_configuration_with_nodes_of_its_own_is_a_swarm_of_that_size() -> None:
@@ -255,15 +242,6 @@ def test_a_baseline_counts_within_its_group_and_not_against_what_a_configuration
 def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_up() -> None:
     with pytest.raises(ConfigError, match=r"configuration 'lone'.*ADAPTIVE_IJ_ENABLED"):
         resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
-
-
-def test_a_study_that_was_begun_with_another_scoring_of_the_datasets_that_it_names_is_refused() -> None:
-    for tasks, known in ((["bf"], True), (["leg_counting", "bf"], False)):
-        record = resolved(make_matrix(settings={"tasks": tasks}))
-        assert run_settings(record, record.runs[0], Path("/shared")).task_table is None
-        before = msgspec.structs.replace(record, scoring=msgspec.UNSET)
-        with nullcontext() if known else pytest.raises(ConfigError, match="begin the study anew"):
-            run_settings(before, before.runs[0], Path("/shared"))
 
 
 GOOD = """

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
-from swarm.config.own_code import OwnCode
-from swarm.plugins.study.record import ConfigurationRecord, RunFile, StudyRecord, read_run
-from swarm.plugins.study.run import reuse
-from swarm.plugins.study.run.matrix import run_settings, runs_of
+from swarm.plugins.study.record import ConfigurationRecord, RunFile, StudyRecord
+from swarm.plugins.study.run.matrix import run_settings
 from swarm.plugins.study.run.reuse import with_finished_elsewhere
 from swarm.provenance import code_digest, model_digests, own_modules
 from tests.layout import Layout
@@ -74,27 +71,6 @@ def test_a_run_that_another_study_has_finished_is_taken_over(tmp_path: Path) -> 
     assert experiments_of(second) == {"half": there, "alone": "second-alone-s1"}
 
 
-def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = leave_run(tmp_path, make_record("first"), "half")
-    read: list[frozenset[str]] = []
-
-    def counted(own: frozenset[str], *, judged: bool, plugins: tuple[str, ...]) -> str:
-        read.append(own)
-        return code_digest(own, judged=judged, plugins=plugins)
-
-    monkeypatch.setattr(reuse, "code_digest", counted)
-    configurations = (
-        ConfigurationRecord(name="half", settings={"local_groups": 4, "external_groups": 4}),
-        ConfigurationRecord(name="own", settings={"sampler": OwnCode("my_own_sampler:pick")}),
-    )
-    runs = runs_of("second", configurations, (1, 2, 3))
-    found = shared(make_record("second", configurations=configurations, runs=runs), tmp_path)
-    assert sorted(read, key=len) == [frozenset(), frozenset({"my_own_sampler"})]
-    assert found.runs[0].experiment == there
-
-
 def test_a_run_that_is_not_finished_is_not_taken_over(tmp_path: Path) -> None:
     leave_run(tmp_path, make_record("first"), "half", round_=2)
     assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
@@ -134,15 +110,6 @@ def test_a_damaged_record_of_a_run_is_left_alone(tmp_path: Path) -> None:
 def test_a_run_of_other_code_or_of_code_that_nobody_knows_is_another_run(tmp_path: Path) -> None:
     for study, code in (("first", "f" * 64), ("old", "")):
         leave_run(tmp_path, make_record(study), "half", code=code)
-    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
-
-
-def test_a_file_of_a_version_that_wrote_no_digest_is_read_and_its_run_not_taken_over(tmp_path: Path) -> None:
-    there = leave_run(tmp_path, make_record("first"), "half")
-    content = json.loads(run_file(tmp_path, there).read_bytes())
-    del content["code"], content["models"]
-    run_file(tmp_path, there).write_text(json.dumps(content))
-    assert read_run(tmp_path, there) is not None
     assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
 
 

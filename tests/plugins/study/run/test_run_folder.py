@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swarm.plugins.study.run.run_folder import can_go_on, is_finished, is_saved, read_progress
@@ -14,16 +13,12 @@ from swarm.records.reader import RunReader
 from tests.layout import Layout
 from tests.unit.records.test_finished import OVER, ROUNDS
 from tests.unit.views.factories import (
-    append,
     append_events,
     make_event,
     make_experiment,
     make_round,
-    make_row,
-    make_state,
     reward_of,
     run_of,
-    write,
 )
 
 
@@ -34,29 +29,11 @@ def make_saved(path: Path) -> Layout:
     return layout
 
 
-def test_a_run_is_finished_when_the_clock_says_so_for_all_rounds_asked_for(tmp_path: Path) -> None:
-    layout = make_saved(tmp_path)
-    assert is_finished(run_of(layout), 3)
-    assert not is_finished(run_of(layout), 4)
-    write(layout.state_file, make_state(layout, round=3, finished=False))
-    assert not is_finished(run_of(layout), 3)
-    assert not is_finished(run_of(Layout(tmp_path, "none")), 0)
-
-
 def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) -> None:
     progress = read_progress(RunReader(run_of(make_saved(tmp_path))))
     assert progress.cumulative_reward == pytest.approx(2 * sum(map(reward_of, range(3))))
     assert progress.reward == pytest.approx(reward_of(2))
     assert progress.rounds_done == 3
-
-
-def test_of_a_round_that_was_done_twice_the_last_row_counts_and_new_ones_are_followed(tmp_path: Path) -> None:
-    layout = make_saved(tmp_path)
-    reader = RunReader(run_of(layout))
-    before = read_progress(reader).cumulative_reward
-    again = make_row(layout, "alice", 1, my_reward=reward_of(1) + 0.5)
-    append(layout.metrics_file("alice"), msgspec.json.encode(again))
-    assert read_progress(reader).cumulative_reward == pytest.approx(before + 0.5)
 
 
 def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
