@@ -1,6 +1,6 @@
 """Generates what follows from the declarations: python -m tests.generate, or `make docs`.
 
-    tests/golden/*          the example of each form                    from tests/unit/wire/forms.py
+    tests/golden/*          the example of each form, encoded anew      from itself: edit it to show another field
     swarm/wire/FORMS.md     tables of fields, examples                  from swarm.wire's messages, and the examples
     docs/metrics.md         tables of columns                           from swarm.views.tables.columns
     docs/settings.md        the tables of settings                      from swarm.config.settings

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from swarm.errors import ExperimentError, StoreError
 from swarm.spelling import did_you_mean, named
 from swarm.store.base import Store
+from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.health import Health
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -108,9 +109,9 @@ class Place(ABC):
             StoreError: this place cannot be measured.
         """
 
-    @abstractmethod
     def store(self, name: str, writer: str | None) -> Store:
         """Opens the store of an experiment, there or not."""
+        return self.beside(f"{EXPERIMENTS}/{name}", writer)
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
         """Returns an experiment: for a writer, there or not; to read alone, one that is there.

@@ -62,9 +62,6 @@ class ObjectsPlace(Place):
 
         return bucket_health(self.objects(), self.prefix, f"{EXPERIMENTS}/{name}")
 
-    def store(self, name: str, writer: str | None) -> BucketStore:
-        return self.beside(f"{EXPERIMENTS}/{name}", writer)
-
 
 class BucketPlace(ObjectsPlace):
     """A prefix of a bucket."""

@@ -190,6 +190,3 @@ class FolderPlace(Place):
         from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
 
         return folder_health(self._path, f"{EXPERIMENTS}/{name}")
-
-    def store(self, name: str, writer: str | None) -> FolderStore:
-        return FolderStore(self._path / EXPERIMENTS / name, writer, below=2)

@@ -37,7 +37,6 @@ from swarm.store.folder.beneath import (
     opened_folder,
     prune,
     remedy,
-    remove_tree,
     unlink,
 )
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
@@ -235,13 +234,7 @@ class FolderStore:
         prune(at)
 
     def remove_prefix(self, prefix: str) -> None:
-        self._writing()
-        at = self._at(prefix)
-        if at.by_path:
-            with failing_to_write(at):
-                remove_tree(at)
-        else:
-            bundles.remove_prefix(at, self._drafts())
+        bundles.remove_prefix(self._at(prefix), self._writing())
 
     async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         from swarm.store.folder.watch import watch  # here, for commands that only look start without it
