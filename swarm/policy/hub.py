@@ -32,6 +32,7 @@ from swarm.policy.model_files import (
     WEIGHTS,
     begins_as_embedded,
     folder_problem,
+    is_path,
     read_json,
 )
 
@@ -66,9 +67,7 @@ class HubModel(NamedTuple):
 
 def is_hub_id(name: str) -> bool:
     """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
-    path = Path(name).expanduser()
-    as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
-    return not as_path and not begins_as_embedded(name) and not os.path.exists(path)
+    return not (is_path(name) or begins_as_embedded(name) or os.path.exists(Path(name).expanduser()))
 
 
 def cached_folder(name: str) -> Path | None:
@@ -125,19 +124,14 @@ def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
 def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
     """Returns the files that a model is loaded from. Raises ModelError: it has none."""
     small = [file for file in sizes if _SMALL.fullmatch(file)]
-    missing = [file for file in weights if file not in sizes]
-    if CONFIG in sizes and not missing:
-        return small + [file for file in weights if file not in small]
-    if CONFIG in sizes and INDEX in sizes:
+    missing = [file for file in (CONFIG, *weights) if file not in sizes]
+    if missing:
+        got = ", ".join(sorted(sizes)[:6]) or "no files"
         raise ModelError(
-            f"model {name!r}: of the {len(weights)} files of weights that its {INDEX} names, {len(missing)} are not at "
-            f"the hub, such as {printable(missing[0])}. Name another copy of the model"
+            f"model {name!r}: expected {printable(missing[0])} at the hub, got {got}: it is no whole transformers model "
+            "with safe weights (GGUF files and adapters are none). Name the model that it was made from, or another copy"
         )
-    raise ModelError(
-        f"model {name!r}: expected {CONFIG} and {WEIGHTS} (or its shards) at the hub, got "
-        f"{', '.join(sorted(sizes)[:6]) or 'no files'}: it is no transformers model with safe weights (GGUF files and "
-        "adapters are none). Name the model that it was made from"
-    )
+    return small + [file for file in weights if file not in small]
 
 
 def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
