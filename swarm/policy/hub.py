@@ -128,8 +128,9 @@ def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
     if missing:
         got = ", ".join(sorted(sizes)[:6]) or "no files"
         raise ModelError(
-            f"model {name!r}: expected {printable(missing[0])} at the hub, got {got}: it is no whole transformers model "
-            "with safe weights (GGUF files and adapters are none). Name the model that it was made from, or another copy"
+            f"model {name!r}: expected {printable(missing[0])} at the hub, got {got}: it is no whole transformers "
+            "model with safe weights (GGUF files and adapters are none). Name the model that it was made from, or "
+            "another copy"
         )
     return small + [file for file in weights if file not in small]
 
