@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from swarm.errors import ModelError
 from swarm.policy import hub as hub_module
 from swarm.policy.embedded import embedded_path
-from swarm.policy.hub import cached_folder, fetch, is_hub_id, look_up
+from swarm.policy.hub import cached_folder, fetch, look_up
 from swarm.policy.model import load_model
 from swarm.policy.model_files import folder_problem
 from tests.fake_hub import COMMIT, FakeHub, fake_hub
@@ -191,18 +191,3 @@ def test_a_disk_without_room_is_refused_before_a_byte_is_fetched(hub: FakeHub, m
     with pytest.raises(ModelError, match=r"MB are to be fetched to .*cache, which has 0 MB free.*HF_HOME"):
         fetch(NAME, ignore)
     assert not [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
-
-
-@pytest.mark.parametrize(
-    ("name", "of_hub"),
-    [
-        ("Qwen/Qwen2.5-0.5B", True),
-        ("gpt2", True),
-        ("tiny-2-qwen2", False),
-        ("./a", False),
-        ("/a/b", False),
-        ("~/a", False),
-    ],
-)
-def test_paths_and_embedded_models_are_no_names_of_the_hubs(name: str, of_hub: bool) -> None:
-    assert is_hub_id(name) == of_hub
