@@ -48,21 +48,11 @@ class HubModel(NamedTuple):
     commit: str
     missing: tuple[tuple[str, int], ...] = ()
     """Files, with their bytes, that this machine's cache has not."""
-    unreachable: str = ""
-    """Why the hub could not be asked: what is here, which is whole, is all that is known."""
 
     @property
     def bytes_missing(self) -> int:
         """Returns how many bytes are to be fetched."""
         return sum(size for _, size in self.missing)
-
-    @property
-    def source(self) -> str:
-        """Returns where it comes from, for people."""
-        if self.missing:
-            return f"the hub (commit {self.commit[:12]}), {self.bytes_missing / _MB:.1f} MB to fetch"
-        why = f"; the hub {self.unreachable}" if self.unreachable else ""
-        return f"this machine's cache of the hub (commit {self.commit[:12]}){why}"
 
 
 def is_hub_id(name: str) -> bool:
@@ -158,11 +148,10 @@ def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
         raise ModelError(
             f"model {name!r}: the hub refuses the token ({status}). Check HUGGINGFACE_ACCESS_TOKEN"
         ) from None
-    unreachable = _unreachable(error, status)
     if folder := cached_folder(name):
-        return HubModel(folder.name, unreachable=unreachable)
+        return HubModel(folder.name)
     raise ModelError(
-        f"model {name!r}: the hub {unreachable}, and this machine's cache holds no whole copy. Check the network, "
+        f"model {name!r}: the hub {_unreachable(error, status)}, and this machine's cache holds no whole copy. Check the network, "
         "fetch it where there is one, or name a folder or an embedded model"
     ) from None
 
