@@ -150,9 +150,10 @@ def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
         ) from None
     if folder := cached_folder(name):
         return HubModel(folder.name)
+    why = _unreachable(error, status)
     raise ModelError(
-        f"model {name!r}: the hub {_unreachable(error, status)}, and this machine's cache holds no whole copy. Check the network, "
-        "fetch it where there is one, or name a folder or an embedded model"
+        f"model {name!r}: the hub {why}, and this machine's cache holds no whole copy. Check the network, fetch it "
+        "where there is one, or name a folder or an embedded model"
     ) from None
 
 

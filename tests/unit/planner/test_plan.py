@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,24 +128,6 @@ def test_models_are_dealt_out_in_turn() -> None:
     assert part(plan(10, *models, nodes=3), "optimizer") == 2 * first + second
     alone = plan(10, *models, nodes=1)
     assert (alone.models, part(alone, "optimizer")) == (("tiny-2-qwen2",), first)
-
-
-def test_the_lengths_of_the_largest_model_are_its_own() -> None:
-    made = plan(100, embedded("tiny-qwen2"), QWEN, nodes=2, profile="tiny")
-    alone = plan(100, QWEN)
-    assert (made.node.prompt_tokens, made.node.new_tokens) == (alone.prompt_tokens, alone.new_tokens)
-    tiny = embedded("tiny-qwen2")
-    wordy = tiny._replace(shape=replace(tiny.shape, max_new_tokens=400))
-    made = plan(100, wordy, QWEN, nodes=2)
-    assert (made.node.model, made.node.new_tokens, made.new_tokens) == (QWEN.shape.name, 256, 400)
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"local_groups": 16}, {"generations": 16}, {"kl_weight": 0.1}, {"max_new_tokens": 1024}, {"profile": "paper"}],
-)
-def test_asking_for_more_never_needs_less(more: dict[str, Any]) -> None:
-    assert plan(900, **more).needed > plan(900).needed
 
 
 def adapted(free: float, nodes: int, *, in_process: bool, gpu: bool = True, **settings: Any) -> Plan:
