@@ -154,9 +154,8 @@ def _choice(plan: Plan, settings: Settings) -> str:
 
 def _most(plan: Plan) -> str:
     return (
-        f"largest that fits: {_nodes(plan.most_nodes)} with what was chosen; for {_nodes(plan.nodes)} micro-batches of "
-        f"{_tokens(plan.largest_shared)} with shared prompts, {_tokens(plan.largest_checkpointed)} with checkpointing; "
-        f"completions of {_tokens(plan.longest_completion)}"
+        f"largest that fits: {_nodes(plan.most_nodes)} with what was chosen; for {_nodes(plan.nodes)} completions of "
+        f"{_tokens(plan.longest_completion)}"
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -152,9 +151,9 @@ def _remembered(key: str, shape: ModelShape, settings: Settings, *, bf16: bool) 
     return traced
 
 
-def trace_in_child(settings: Settings, *, bf16: bool, environ: Mapping[str, str] = os.environ) -> Footprint:
+def trace_in_child(settings: Settings, *, bf16: bool) -> Footprint:
     """Trace the model of these settings in a process that may import torch. Raises ModelError if it cannot be done."""
-    told = child_environment({**without_settings(environ), **settings.as_environment()})
+    told = child_environment({**without_settings(os.environ), **settings.as_environment()})
     command = module_command("swarm.planner.trace", "bf16" if bf16 else "fp32")
     try:
         done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=_TIMEOUT_S)

@@ -66,10 +66,6 @@ class Plan:
     micro_batch_tokens: int
     most_nodes: int
     """How many nodes fit with what was chosen."""
-    largest_shared: int | None
-    """Largest micro-batch for these nodes with shared prompts, tokens; None: none fits."""
-    largest_checkpointed: int | None
-    """The same with gradient checkpointing."""
     longest_completion: int | None
     """Tokens of a completion with which these nodes would fit, whatever is chosen then; None: with one token they do
     not."""
@@ -135,8 +131,6 @@ def choose(
         gradient_checkpointing=checkpointing,
         micro_batch_tokens=size,
         most_nodes=situation.most_nodes(size, checkpointing),
-        largest_shared=situation.largest(nodes, checkpointing=False),
-        largest_checkpointed=situation.largest(nodes, checkpointing=True),
         longest_completion=_longest_completion(situation, nodes, allowed),
     )
 
@@ -174,9 +168,6 @@ class _Situation:
 
     def fits(self, nodes: int, size: int, checkpointing: bool) -> bool:
         return _fits(self.parts(nodes, size, checkpointing), self.device)
-
-    def largest(self, nodes: int, *, checkpointing: bool) -> int | None:
-        return next((size for size in self.sizes() if self.fits(nodes, size, checkpointing)), None)
 
     def most_nodes(self, size: int, checkpointing: bool) -> int:
         """Finds the most nodes by bisection: more nodes never need less."""

@@ -38,7 +38,6 @@ _REMEDY = (
 class _Tried(NamedTuple):
     """Holds what came of asking in one form."""
 
-    asking: Asking
     problem: str
     """Empty: it suits."""
     text: str = ""
@@ -91,14 +90,14 @@ def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> _Tried:
     try:
         text = rendered(tokenizer, QUESTION, asking)
     except Exception as error:  # noqa: BLE001 - the boundary: a template is a program of somebody else's
-        return _Tried(asking, f"fails: {type(error).__name__}: {printable(str(error))}")
+        return _Tried(f"fails: {type(error).__name__}: {printable(str(error))}")
     problem = (
         _missing(text, tokenizer, asking)
         or _not_opened(text, tokenizer, asking)
         or _doubled(text, tokenizer)
         or next((f"names {token}, which the model does not embed" for token in not_embedded if token in text), "")
     )
-    return _Tried(asking, problem, text)
+    return _Tried(problem, text)
 
 
 def _missing(text: str, tokenizer: Any, asking: Asking) -> str:

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from swarm.errors import ModelError
 from swarm.policy.decode import Decoding
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.model import LanguageModel
@@ -128,21 +127,6 @@ Ended = Callable[[int, list[GeneratedSample]], None]
 """Is given the number of a prompt, and its G completions, once they are written and others may not be."""
 
 
-def new_token_limits(prompts: Sequence[Sequence[int]], model: LanguageModel) -> list[int]:
-    """Returns how many tokens may follow each prompt: the model's max_new_tokens, or what is left of the context.
-
-    Raises:
-        ModelError: a prompt leaves no room for an answer.
-    """
-    for index, prompt in enumerate(prompts):
-        if len(prompt) >= model.context:
-            raise ModelError(
-                f"prompt {index} has {len(prompt)} tokens, but {model.name!r} reads at most {model.context}, answer "
-                "included. Use a model with a longer context, or an easier task profile."
-            )
-    return [min(model.max_new_tokens, model.context - len(prompt)) for prompt in prompts]
-
-
 def draw_uniforms(prompts: int, group_size: int, steps: int, seed: int) -> Tensor:
     """Returns the randomness of one call, float64 [K, G, T] in [0, 1), drawn on the CPU: the same on every device."""
     generator = torch.Generator().manual_seed(seed)
@@ -212,7 +196,7 @@ def sample(
     """G completions for each of K prompts.
 
     Args:
-        prompts: token ids, of different lengths.
+        prompts: token ids, of different lengths, each shorter than the model's context.
         uniform_K_G_T: as draw_uniforms makes it, T at least the model's max_new_tokens.
         decoding: of this very model, by choose_decoding; None: dynamic.
         ended: told of each group; what is computed is the same with it and without.
@@ -223,7 +207,8 @@ def sample(
     decoding = decoding or DynamicDecoding(model)
     with decoding.region():
         group_size = uniform_K_G_T.shape[1]
-        limit_R = torch.tensor(new_token_limits(prompts, model)).repeat_interleave(group_size)
+        limits = [min(model.max_new_tokens, model.context - len(prompt)) for prompt in prompts]
+        limit_R = torch.tensor(limits).repeat_interleave(group_size)
         steps = int(limit_R.max())
         limit_R = limit_R.to(model.device)
         prompt_of_row = [prompt for prompt in prompts for _ in range(group_size)]

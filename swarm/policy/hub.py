@@ -32,6 +32,7 @@ from swarm.policy.model_files import (
     WEIGHTS,
     begins_as_embedded,
     folder_problem,
+    is_path,
     read_json,
 )
 
@@ -47,28 +48,16 @@ class HubModel(NamedTuple):
     commit: str
     missing: tuple[tuple[str, int], ...] = ()
     """Files, with their bytes, that this machine's cache has not."""
-    unreachable: str = ""
-    """Why the hub could not be asked: what is here, which is whole, is all that is known."""
 
     @property
     def bytes_missing(self) -> int:
         """Returns how many bytes are to be fetched."""
         return sum(size for _, size in self.missing)
 
-    @property
-    def source(self) -> str:
-        """Returns where it comes from, for people."""
-        if self.missing:
-            return f"the hub (commit {self.commit[:12]}), {self.bytes_missing / _MB:.1f} MB to fetch"
-        why = f"; the hub {self.unreachable}" if self.unreachable else ""
-        return f"this machine's cache of the hub (commit {self.commit[:12]}){why}"
-
 
 def is_hub_id(name: str) -> bool:
     """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
-    path = Path(name).expanduser()
-    as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
-    return not as_path and not begins_as_embedded(name) and not os.path.exists(path)
+    return not (is_path(name) or begins_as_embedded(name) or os.path.exists(Path(name).expanduser()))
 
 
 def cached_folder(name: str) -> Path | None:
@@ -125,19 +114,15 @@ def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
 def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
     """Returns the files that a model is loaded from. Raises ModelError: it has none."""
     small = [file for file in sizes if _SMALL.fullmatch(file)]
-    missing = [file for file in weights if file not in sizes]
-    if CONFIG in sizes and not missing:
-        return small + [file for file in weights if file not in small]
-    if CONFIG in sizes and INDEX in sizes:
+    missing = [file for file in (CONFIG, *weights) if file not in sizes]
+    if missing:
+        got = ", ".join(sorted(sizes)[:6]) or "no files"
         raise ModelError(
-            f"model {name!r}: of the {len(weights)} files of weights that its {INDEX} names, {len(missing)} are not at "
-            f"the hub, such as {printable(missing[0])}. Name another copy of the model"
+            f"model {name!r}: expected {printable(missing[0])} at the hub, got {got}: it is no whole transformers "
+            "model with safe weights (GGUF files and adapters are none). Name the model that it was made from, or "
+            "another copy"
         )
-    raise ModelError(
-        f"model {name!r}: expected {CONFIG} and {WEIGHTS} (or its shards) at the hub, got "
-        f"{', '.join(sorted(sizes)[:6]) or 'no files'}: it is no transformers model with safe weights (GGUF files and "
-        "adapters are none). Name the model that it was made from"
-    )
+    return small + [file for file in weights if file not in small]
 
 
 def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
@@ -163,12 +148,12 @@ def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
         raise ModelError(
             f"model {name!r}: the hub refuses the token ({status}). Check HUGGINGFACE_ACCESS_TOKEN"
         ) from None
-    unreachable = _unreachable(error, status)
     if folder := cached_folder(name):
-        return HubModel(folder.name, unreachable=unreachable)
+        return HubModel(folder.name)
+    why = _unreachable(error, status)
     raise ModelError(
-        f"model {name!r}: the hub {unreachable}, and this machine's cache holds no whole copy. Check the network, "
-        "fetch it where there is one, or name a folder or an embedded model"
+        f"model {name!r}: the hub {why}, and this machine's cache holds no whole copy. Check the network, fetch it "
+        "where there is one, or name a folder or an embedded model"
     ) from None
 
 

@@ -52,6 +52,12 @@ def begins_as_embedded(name: str) -> bool:
     return name.startswith("tiny") and "/" not in name
 
 
+def is_path(name: str) -> bool:
+    """Tells whether a name is written as a path, and as no name of the Hub is."""
+    path = Path(name).expanduser()
+    return path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
+
+
 def place_problem(folder: Path) -> str:
     """Returns why a folder below the checkpoints of a place, a copy or a mirror is not opened; empty for any other."""
     pairs = pairwise(folder.resolve().parts)
@@ -82,10 +88,9 @@ def resolve_model(name: str) -> str:
         )
     if begins_as_embedded(name):
         raise NoModelError(f"model {name!r}: expected {model_names()}{did_you_mean(name, EMBEDDED)}. Check MODEL_NAME.")
-    path = Path(name).expanduser()
-    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
+    if is_path(name):
         raise NoModelError(
-            f"model {name!r}: expected {model_names()}; no folder is at {path.absolute()}. Check MODEL_NAME."
+            f"model {name!r}: expected {model_names()}; no folder is at {file.absolute()}. Check MODEL_NAME."
         )
     return name
 

@@ -19,7 +19,6 @@ from swarm.algo.losses import (
     LossSettings,
     TokenCounts,
     denominator_of,
-    importance_weight,
     kl_estimate,
 )
 from swarm.config import LOSSES as NAMES
@@ -166,20 +165,6 @@ def test_tokens_are_weighed_and_the_penalty_is_added_to_them(name: str) -> None:
     share = 2 if name in ("grpo_sequence", "gspo") else 1
     penalty = 0.1 * kl_estimate(torch.tensor([-1.0, -2.0]).double(), reference) / share
     torch.testing.assert_close(both, plain * weights + penalty)
-
-
-# ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-@given(finite, finite)
-def test_kl_estimate_is_the_formula_and_never_negative(logprob: float, reference: float) -> None:
-    value = kl_estimate(*torch.tensor([logprob, reference], dtype=torch.float64)).item()
-    ratio = math.exp(reference - logprob)
-    assert value == pytest.approx(ratio - (reference - logprob) - 1, abs=1e-9)
-    assert value >= 0
-
-
-def test_importance_weights_are_cut_off_and_one_where_nothing_is_known() -> None:
-    weights = importance_weight(torch.tensor([0.0, 0.0, 0.0]), torch.tensor([math.log(2), -5.0, math.nan]), cap=3.0)
-    assert weights.tolist() == pytest.approx([0.5, 3.0, 1.0])
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -79,11 +79,6 @@ def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_
         candidates(run_of(layout), ["tiny-qwen2"])
 
 
-def test_an_experiment_without_checkpoints_says_so(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="expected a checkpoint"):
-        candidates(run_of(Layout(tmp_path, "exp")), ["tiny-qwen2"])
-
-
 def test_what_strangers_leave_among_the_checkpoints_costs_no_node_its_exam(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, "anna", 3)

@@ -34,12 +34,6 @@ def test_nothing_is_asked_beyond_the_last_round() -> None:
     assert JudgeMachine().handle(look(10, finished=True)) == [m.FinishRound()]
 
 
-def test_a_worker_that_joins_is_asked_from_then_on() -> None:
-    machine = JudgeMachine()
-    machine.handle(look(0, live=frozenset({"anna"})))
-    assert machine.handle(look(0)) == [m.Ask(Slot(0, "ben")), m.Ask(Slot(1, "ben"))]
-
-
 def test_a_missing_answer_is_counted_once_and_still_counts_when_it_comes() -> None:
     machine, nobody = make_asked(A0), frozenset[str]()
     assert machine.handle(look(OVERDUE_AFTER - 1, live=nobody)) == []

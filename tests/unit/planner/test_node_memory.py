@@ -42,12 +42,6 @@ def test_the_worst_micro_batch_fills_its_positions_and_no_more(limit: int, share
     assert batch.positions <= max(limit, row) < batch.positions + 2 * row or batch.rows == 1
 
 
-def test_a_micro_batch_is_never_larger_than_the_round() -> None:
-    shape, settings = shape_of(make_model()), Settings(local_groups=2, external_groups=1, generations=4)
-    for share in (True, False):
-        assert worst_micro_batch(shape, settings, 10**9, share_prompts=share).rows == 12
-
-
 def test_prompt_and_completion_never_exceed_the_context() -> None:
     shape = replace(shape_of(make_model()), context=100)
     assert sum(lengths(shape, Settings(profile="paper", max_new_tokens=90))) == 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,12 +44,13 @@ def part(made: Plan, name: str) -> int:
 def test_shared_prompts_in_ever_smaller_micro_batches_then_checkpointing_then_nothing() -> None:
     rich, short, shorter, none = plan(60), plan(20), plan(13), plan(5)
     assert (rich.gradient_checkpointing, rich.micro_batch_tokens) == (False, 16384)
-    assert (short.gradient_checkpointing, short.micro_batch_tokens) == (False, short.largest_shared)
-    assert short.micro_batch_tokens < 16384 == short.largest_checkpointed
-    assert (shorter.largest_shared, shorter.gradient_checkpointing) == (None, True)
-    assert shorter.micro_batch_tokens == shorter.largest_checkpointed
+    assert not short.gradient_checkpointing
+    assert short.micro_batch_tokens < 16384
+    assert shorter.gradient_checkpointing
+    one_larger = plan(20, micro_batch_tokens=2 * short.micro_batch_tokens)
+    assert one_larger.micro_batch_tokens == short.micro_batch_tokens, "the largest that fits"
     assert [made.fits for made in (rich, short, shorter, none)] == [True, True, True, False]
-    assert (none.most_nodes, none.largest_shared, none.largest_checkpointed) == (0, None, None)
+    assert none.most_nodes == 0
 
 
 def test_what_the_settings_demand_is_not_overruled() -> None:
@@ -128,24 +128,6 @@ def test_models_are_dealt_out_in_turn() -> None:
     assert part(plan(10, *models, nodes=3), "optimizer") == 2 * first + second
     alone = plan(10, *models, nodes=1)
     assert (alone.models, part(alone, "optimizer")) == (("tiny-2-qwen2",), first)
-
-
-def test_the_lengths_of_the_largest_model_are_its_own() -> None:
-    made = plan(100, embedded("tiny-qwen2"), QWEN, nodes=2, profile="tiny")
-    alone = plan(100, QWEN)
-    assert (made.node.prompt_tokens, made.node.new_tokens) == (alone.prompt_tokens, alone.new_tokens)
-    tiny = embedded("tiny-qwen2")
-    wordy = tiny._replace(shape=replace(tiny.shape, max_new_tokens=400))
-    made = plan(100, wordy, QWEN, nodes=2)
-    assert (made.node.model, made.node.new_tokens, made.new_tokens) == (QWEN.shape.name, 256, 400)
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"local_groups": 16}, {"generations": 16}, {"kl_weight": 0.1}, {"max_new_tokens": 1024}, {"profile": "paper"}],
-)
-def test_asking_for_more_never_needs_less(more: dict[str, Any]) -> None:
-    assert plan(900, **more).needed > plan(900).needed
 
 
 def adapted(free: float, nodes: int, *, in_process: bool, gpu: bool = True, **settings: Any) -> Plan:

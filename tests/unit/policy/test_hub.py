@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from swarm.errors import ModelError
 from swarm.policy import hub as hub_module
 from swarm.policy.embedded import embedded_path
-from swarm.policy.hub import cached_folder, fetch, is_hub_id, look_up
+from swarm.policy.hub import cached_folder, fetch, look_up
 from swarm.policy.model import load_model
 from swarm.policy.model_files import folder_problem
 from tests.fake_hub import COMMIT, FakeHub, fake_hub
@@ -60,7 +60,7 @@ def test_what_is_to_be_fetched_is_known_before_and_nothing_is_fetched_to_know_it
     found = look_up(NAME)
     size = (hub.folder / "model.safetensors").stat().st_size
     assert size < found.bytes_missing < 2 * size
-    assert f"the hub (commit {COMMIT[:12]})" in found.source
+    assert found.commit == COMMIT
     assert not (tmp_path / "cache").exists()
     assert not [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
 
@@ -101,7 +101,7 @@ def test_what_the_hub_refuses_is_called_by_its_name(
 def test_no_network_is_said_once_and_a_whole_copy_will_do(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = fetch(NAME, ignore)
     go_to("http://127.0.0.1:9", monkeypatch)
-    assert "cannot be reached" in look_up(NAME).unreachable
+    assert look_up(NAME).missing == ()
     assert fetch(NAME, ignore) == folder
     (folder / "model.safetensors").unlink()
     assert "http://127.0.0.1:9 cannot be reached" in refusal()
@@ -111,7 +111,7 @@ def test_offline_a_whole_copy_is_opened_without_asking_anybody(hub: FakeHub, mon
     fetch(NAME, ignore)
     hub.asked.clear()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in look_up(NAME).source
+    assert look_up(NAME).missing == ()
 
     def no_network(*_: Any) -> None:
         raise AssertionError("the network is asked")
@@ -161,7 +161,7 @@ def test_a_model_whose_index_names_a_file_that_is_not_there_is_refused_before_an
 ) -> None:
     parts = in_shards(hub.folder, "model-0000{}-of-00002.safetensors")
     parts[1].unlink()
-    assert f"index.json names, 1 are not at the hub, such as {parts[1].name}" in refusal()
+    assert f"expected {parts[1].name} at the hub" in refusal()
     assert not [asked for asked in hub.asked if asked.endswith(".safetensors")]
 
 
@@ -175,7 +175,7 @@ def test_an_index_that_is_none_is_said_in_a_line(hub: FakeHub) -> None:
 def test_a_repository_that_is_no_model_is_refused_with_what_it_holds(hub: FakeHub, gone: str) -> None:
     (hub.folder / gone).rename(hub.folder / "weights.gguf")
     message = refusal()
-    assert "it is no transformers model with safe weights" in message
+    assert "it is no whole transformers model with safe weights" in message
 
 
 def test_what_can_be_no_name_of_the_hubs_is_said_without_asking_it(hub: FakeHub) -> None:
@@ -191,18 +191,3 @@ def test_a_disk_without_room_is_refused_before_a_byte_is_fetched(hub: FakeHub, m
     with pytest.raises(ModelError, match=r"MB are to be fetched to .*cache, which has 0 MB free.*HF_HOME"):
         fetch(NAME, ignore)
     assert not [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
-
-
-@pytest.mark.parametrize(
-    ("name", "of_hub"),
-    [
-        ("Qwen/Qwen2.5-0.5B", True),
-        ("gpt2", True),
-        ("tiny-2-qwen2", False),
-        ("./a", False),
-        ("/a/b", False),
-        ("~/a", False),
-    ],
-)
-def test_paths_and_embedded_models_are_no_names_of_the_hubs(name: str, of_hub: bool) -> None:
-    assert is_hub_id(name) == of_hub

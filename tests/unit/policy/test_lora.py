@@ -159,21 +159,6 @@ def test_what_a_node_writes_does_not_depend_on_who_is_in_its_batch(architecture:
     assert len(texts) == 3  # another seed and another adapter each
 
 
-def test_the_trainer_sees_the_logprobs_that_were_sampled_together() -> None:
-    shared = shared_base()
-    models = [trained_model(shared, seed) for seed in (1, 2)]
-    policies = [policy_of(shared, model) for model in models]
-    calls = [(policy.generator, GenerationCall(PROMPTS, 2, 5)) for policy in policies]
-    for policy, groups in zip(policies, ModelGenerator.generate_together(calls), strict=True):
-        own = [replace_group(prompt, completions) for prompt, completions in zip(PROMPTS, groups, strict=True)]
-        assert policy.finish_update(own).logprob_drift < 1e-4
-
-
-def replace_group(prompt: str, completions: Any) -> Any:
-    group = make_group(prompt, ("x",) * len(completions), (1.0, -1.0))
-    return type(group)(group.prompt, completions, group.advantages)
-
-
 def test_a_node_whose_adapter_diverged_fails_alone() -> None:
     shared = shared_base()
     sound, broken = trained_model(shared, 1), trained_model(shared, 2)

@@ -95,12 +95,6 @@ def test_texts_of_ones_own_stand_in_the_place_of_ours(asking: Asking, system: st
     assert plain == f"{system}\n\n{user.removesuffix('1 + 1?')}Question: 1 + 1?\nAnswer:"
 
 
-def test_arguments_reach_the_chat_template() -> None:
-    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE + "{% if not enable_thinking %}<think></think>{% endif %}")
-    assert not written(tokenizer, asking=Asking(template_args={"enable_thinking": True})).endswith("</think>")
-    assert written(tokenizer, asking=Asking(template_args={"enable_thinking": False})).endswith("<think></think>")
-
-
 def test_thinking_is_off_where_the_template_has_the_switch_and_nobody_sets_it() -> None:
     tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE + "{% if not enable_thinking %}<think></think>{% endif %}")
     without_switch = make_tokenizer(chat_template=CHAT_TEMPLATE)
