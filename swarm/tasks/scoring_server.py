@@ -48,6 +48,7 @@ from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
+    GroupScore,
     Made,
     MakeQuestion,
     RefusedRequest,
@@ -56,7 +57,6 @@ from swarm.tasks.scoring_messages import (
     Request,
     RequestBatch,
     ScoreAnswers,
-    ScoredReply,
     ServerReady,
     Setup,
     Unable,
@@ -247,7 +247,7 @@ def _settled(
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
         return RefusedRequest("reply_mismatch", differs, killed, slow)
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
-    return ScoredReply(made.question, rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
+    return GroupScore(made.question, rewards, (), killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
 def _checked(found: Found) -> float | str | Bad:
