@@ -96,7 +96,7 @@ def main() -> None:
             replies.write(frame(_encode(ready.serve(_decode_batch(message)))))
 
 
-def _ready(setup: Setup, open_: contextlib.ExitStack) -> Server | Unable:
+def _ready(setup: Setup, open_: contextlib.ExitStack) -> ScoringServer | Unable:
     """Returns the server, ready to be asked; what is open for it stays so until `open_` ends."""
     try:
         families = Families(*setup.typed())
@@ -108,7 +108,7 @@ def _ready(setup: Setup, open_: contextlib.ExitStack) -> Server | Unable:
         return Unable(str(error))
     if not _children_work(bars):
         return Unable(BROKEN, machine=True)
-    return Server(families, bars, nursery)
+    return ScoringServer(families, bars, nursery)
 
 
 def _children_work(bars: Bars) -> bool:
@@ -165,7 +165,7 @@ Item = str | Conversation | tuple[Said, ...]
 Found = Raw | Bad
 
 
-class Server(NamedTuple):
+class ScoringServer(NamedTuple):
     """A server that is ready."""
 
     families: Families
