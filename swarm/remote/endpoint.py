@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -164,7 +164,10 @@ class EndpointGenerator(RemoteWriter):
         config = self._config
         costs = [cost_of(form, prompt, config.max_tokens, config.asking) for prompt in call.prompts]
         generation = Generation(config.terms, self._limits, costs, call.group_size, call.seed, began=began)
-        ask = partial(self._ask, client, form, call.prompts)
+
+        async def ask(request: Request) -> Reply | Failure:
+            return await self._outcome(client, form, call.prompts[request.question], config.request_timeout)
+
         try:
             if await carry_out(generation, ask, self._clock, self._heard, call.ready) == "spent":
                 self._spend_out()
@@ -181,11 +184,6 @@ class EndpointGenerator(RemoteWriter):
             money=round(self.usage.money, 6),
         )
         return groups
-
-    async def _ask(
-        self, client: HttpClient, form: Form, prompts: Sequence[str | Dialogue], request: Request
-    ) -> Reply | Failure:
-        return await self._outcome(client, form, prompts[request.question], self._config.request_timeout)
 
     async def _outcome(
         self, client: HttpClient, form: Form, prompt: str | Dialogue, seconds: float, max_tokens: int | None = None
@@ -222,13 +220,10 @@ class EndpointGenerator(RemoteWriter):
 
     def _cap_error(self) -> SpendingCapError:
         usage, config = self.usage, self._config
-        caps = [
-            *([f"cap_tokens {config.cap_tokens}"] if config.cap_tokens is not None else []),
-            *([f"cap_money {config.cap_money:g}"] if config.cap_money is not None else []),
-        ]
         message = (
-            f"endpoint: {usage.tokens} tokens used ({usage.tokens_estimated} estimated), {usage.money:.4g} spent;"
-            f" the next request may exceed {' or '.join(caps)}; raise it, or end this node"
+            f"endpoint: {usage.tokens} tokens used ({usage.tokens_estimated} estimated), {usage.money:.4g} spent; the "
+            f"next request may exceed a cap (cap_tokens {config.cap_tokens}, cap_money {config.cap_money}): raise it, "
+            "or end this node"
         )
         return SpendingCapError(message, tokens=usage.tokens, money=usage.money)
 

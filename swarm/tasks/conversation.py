@@ -74,10 +74,8 @@ class Conversation(msgspec.Struct, frozen=True):
     """Between them, as somebody wrote them down."""
 
 
-def conversation_of(completion: str | Completion, reads: Reads) -> Conversation:
+def conversation_of(completion: Completion, reads: Reads) -> Conversation:
     """Returns the part of a completion that a task may read, turn by turn, with the replies between."""
-    if isinstance(completion, str):
-        return Conversation((said(completion, reads),), ())
     answers = tuple(said(text, reads) for text in completion.texts)
     return Conversation(answers, tuple(turn.reply for turn in completion.earlier))
 

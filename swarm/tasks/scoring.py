@@ -44,10 +44,10 @@ from swarm.tasks.scoring_messages import (
     Request,
     RequestBatch,
     ScoreAnswers,
-    ScoredReply,
     Setup,
     Unfinished,
 )
+from swarm.tasks.scoring_messages import GroupScore as GroupScore
 from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
 from swarm.types import FIRST_FAMILY, Completion, Origin, Question, full_task
 
@@ -62,24 +62,6 @@ BATCH_LIMIT = 16
 """Requests of one message. Sixteen honest groups of 8 take 15 ms of one child's CPU second."""
 REPLY_SLACK_S = 10.0
 """Added to the time that the server itself may take."""
-
-
-class GroupScore(msgspec.Struct, frozen=True):
-    """This node's own verdict on one rollout group."""
-
-    question: Question
-    """Regenerated from the origin; the publisher's copy is never used."""
-    rewards: tuple[float, ...]
-    """G rewards in [0, 1]; 0.0 where there is no answer or scoring it went wrong."""
-    answered: tuple[bool, ...]
-    """G flags: the completion held a closed <answer>...</answer>, of a conversation any of its turns; or any text where
-    the task reads that."""
-    killed: int
-    """Answers whose scoring had to be killed: a hang, a memory bomb, an attempt to run code."""
-    errors: int
-    """Answers at which the task's scorer raised, or gave no number in [0, 1]."""
-    slow: float = 0.0
-    """What slow answers took that were not killed, in limits of processor time: as dear as so many that were."""
 
 
 class Scorer:
@@ -134,11 +116,10 @@ class Scorer:
         """
         await self.start()
         how = self.conversing(origin)
-        answers = tuple(_to_score(completion, how) for completion in completions)
-        (reply,) = await self._ask([ScoreAnswers(origin, claimed_prompt, answers)])
-        assert isinstance(reply, ScoredReply)
-        answered = tuple(_answered(completion, how) for completion in completions)
-        return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors, reply.slow)
+        whole = [Completion(one, finished=True) if isinstance(one, str) else one for one in completions]
+        (reply,) = await self._ask([ScoreAnswers(origin, claimed_prompt, tuple(_to_score(one, how) for one in whole))])
+        assert isinstance(reply, GroupScore)
+        return msgspec.structs.replace(reply, answered=tuple(_answered(one, how) for one in whole))
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
         """Returns what the environment of a question says after these turns of a model. Raises as `score`."""
@@ -208,20 +189,17 @@ class Scorer:
             self._queue.close()
 
 
-def _to_score(completion: str | Completion, how: Conversing | None) -> str | Conversation | None:
+def _to_score(completion: Completion, how: Conversing | None) -> str | Conversation | None:
     """Returns the part of a completion that a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more
     turns than the task has."""
-    turns = len(completion.texts) if isinstance(completion, Completion) else 1
-    if turns > (most := how.turns if how else 1):
+    turns, most = len(completion.texts), how.turns if how else 1
+    if turns > most:
         raise ProtocolError("reply_mismatch", f"the task has {most} turns of a model, got {turns}")
-    if how:
-        return conversation_of(completion, how.reads)
-    return extract_answer(completion if isinstance(completion, str) else completion.text)
+    return conversation_of(completion, how.reads) if how else extract_answer(completion.text)
 
 
-def _answered(completion: str | Completion, how: Conversing | None) -> bool:
-    texts = (completion,) if isinstance(completion, str) else completion.texts
-    return any(map(bool if how and how.reads == "text" else has_answer, texts))
+def _answered(completion: Completion, how: Conversing | None) -> bool:
+    return any(map(bool if how and how.reads == "text" else has_answer, completion.texts))
 
 
 def _check_that_it_can_travel(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 node ──Setup──▶ server                                                       once, at its start
 node ──RequestBatch of MakeQuestion | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
-node ◀──ServerReady or Unable, then lists of Made | Replied | ScoredReply | RefusedRequest | Unfinished── server
+node ◀──ServerReady or Unable, then lists of Made | Replied | GroupScore | RefusedRequest | Unfinished── server
 """
 
 from __future__ import annotations
@@ -115,15 +115,20 @@ class Made(msgspec.Struct, frozen=True, tag="made"):
     question: Question
 
 
-class ScoredReply(msgspec.Struct, frozen=True, tag="scored"):
-    """The regenerated question and G rewards."""
+class GroupScore(msgspec.Struct, frozen=True, tag="scored"):
+    """This node's own verdict on one rollout group."""
 
     question: Question
+    """Regenerated from the origin; the publisher's copy is never used."""
     rewards: tuple[float, ...]
+    """G rewards in [0, 1]; 0.0 where there is no answer or scoring it went wrong."""
+    answered: tuple[bool, ...]
+    """G flags: the completion held a closed <answer>...</answer>, of a conversation any of its turns; or any text where
+    the task reads that. Empty as a server gives it, which sees no completions."""
     killed: int
-    """Answers whose scoring had to be killed; their rewards are 0.0."""
+    """Answers whose scoring had to be killed: a hang, a memory bomb, an attempt to run code."""
     errors: int
-    """Answers whose scorer raised or gave no number in [0, 1]; their rewards are 0.0."""
+    """Answers at which the task's scorer raised, or gave no number in [0, 1]."""
     slow: float = 0.0
     """What slow answers took that were not killed, in limits of processor time: as dear as so many that were."""
 
@@ -146,11 +151,11 @@ class RefusedRequest(msgspec.Struct, frozen=True, tag="refused"):
     detail: str
     killed: int = 0
     slow: float = 0.0
-    """Both as of ScoredReply, before it was refused."""
+    """Both as of GroupScore, before it was refused."""
 
 
 class Unfinished(msgspec.Struct, frozen=True, tag="unfinished"):
     """The shared child ended before this request was served; it is to be asked again, alone."""
 
 
-Reply = Made | Replied | ScoredReply | RefusedRequest
+Reply = Made | Replied | GroupScore | RefusedRequest

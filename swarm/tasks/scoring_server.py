@@ -48,6 +48,7 @@ from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
+    GroupScore,
     Made,
     MakeQuestion,
     RefusedRequest,
@@ -56,7 +57,6 @@ from swarm.tasks.scoring_messages import (
     Request,
     RequestBatch,
     ScoreAnswers,
-    ScoredReply,
     ServerReady,
     Setup,
     Unable,
@@ -96,7 +96,7 @@ def main() -> None:
             replies.write(frame(_encode(ready.serve(_decode_batch(message)))))
 
 
-def _ready(setup: Setup, open_: contextlib.ExitStack) -> Server | Unable:
+def _ready(setup: Setup, open_: contextlib.ExitStack) -> ScoringServer | Unable:
     """Returns the server, ready to be asked; what is open for it stays so until `open_` ends."""
     try:
         families = Families(*setup.typed())
@@ -108,7 +108,7 @@ def _ready(setup: Setup, open_: contextlib.ExitStack) -> Server | Unable:
         return Unable(str(error))
     if not _children_work(bars):
         return Unable(BROKEN, machine=True)
-    return Server(families, bars, nursery)
+    return ScoringServer(families, bars, nursery)
 
 
 def _children_work(bars: Bars) -> bool:
@@ -165,7 +165,7 @@ Item = str | Conversation | tuple[Said, ...]
 Found = Raw | Bad
 
 
-class Server(NamedTuple):
+class ScoringServer(NamedTuple):
     """A server that is ready."""
 
     families: Families
@@ -247,7 +247,7 @@ def _settled(
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
         return RefusedRequest("reply_mismatch", differs, killed, slow)
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
-    return ScoredReply(made.question, rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
+    return GroupScore(made.question, rewards, (), killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
 def _checked(found: Found) -> float | str | Bad:

@@ -60,48 +60,36 @@ class Datasets:
         return DatasetQuestions(self._definitions)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """Returns the parameters with absolute paths and digests; see swarm.tasks.family.DefinableFamily."""
-        return complete(name, parameters, folder)
+        """Find the dataset, or fetch it, and hash it. Raises ConfigError.
+
+        A table that has no digest yet is a new run's, which gets the scoring of this version.
+        """
+        from swarm.tasks.dataset import files, loading  # hashing is none of a command's that only looks
+
+        path = (folder / Path(parameters["dataset"]).expanduser()).absolute()
+        if not path.exists() and files.is_id(parameters["dataset"]):
+            path = files.fetch(name, parameters["dataset"], parameters.get("config", ""))
+        if parameters.get("scorer") == FITTING and "sha256" not in parameters:
+            exact = {**parameters, "dataset": str(path), "scorer": "exact"}
+            parameters = {**parameters, "scorer": loading.fitting(read_definition(name, exact))}
+        scoring = SCORERS.get(str(parameters.get("scorer", "exact")), CUSTOM).scoring
+        if scoring > 1 and "sha256" not in parameters:
+            parameters = {"scoring": scoring, **parameters}
+        completed = {**parameters, "dataset": str(path)}
+        definition = read_definition(name, completed)
+        digests = {"sha256": files.digest(definition)}
+        if ":" in definition.scorer:
+            from swarm.tasks.dataset.scorers import custom
+
+            digests["scorer_sha256"] = custom.digest(name, definition.scorer)
+        for key, got in digests.items():
+            what = completed["dataset"] if key == "sha256" else definition.scorer
+            refuse_other(name, what, parameters.get(key, got), got)
+        return completed | digests
 
     def define(self, tasks: Mapping[str, Parameters]) -> TaskFamily:
         """This family with these tasks."""
         return Datasets({**self._tasks, **tasks})
-
-
-def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-    """Find the dataset, or fetch it, and hash it. Raises ConfigError.
-
-    A table that has no digest yet is a new run's, which gets the scoring of this version.
-    """
-    from swarm.tasks.dataset import files  # hashing is none of a command's that only looks
-
-    path = (folder / Path(parameters["dataset"]).expanduser()).absolute()
-    if not path.exists() and files.is_id(parameters["dataset"]):
-        path = files.fetch(name, parameters["dataset"], parameters.get("config", ""))
-    if parameters.get("scorer") == FITTING and "sha256" not in parameters:
-        exact = {**parameters, "dataset": str(path), "scorer": "exact"}
-        parameters = {**parameters, "scorer": _fitting(name, exact)}
-    scoring = SCORERS.get(str(parameters.get("scorer", "exact")), CUSTOM).scoring
-    if scoring > 1 and "sha256" not in parameters:
-        parameters = {"scoring": scoring, **parameters}
-    completed = {**parameters, "dataset": str(path)}
-    definition = read_definition(name, completed)
-    digests = {"sha256": files.digest(definition)}
-    if ":" in definition.scorer:
-        from swarm.tasks.dataset.scorers import custom
-
-        digests["scorer_sha256"] = custom.digest(name, definition.scorer)
-    for key, got in digests.items():
-        what = completed["dataset"] if key == "sha256" else definition.scorer
-        refuse_other(name, what, parameters.get(key, got), got)
-    return completed | digests
-
-
-def _fitting(name: str, parameters: Parameters) -> str:
-    """Returns the scorer that fits a dataset's answers. Raises ConfigError: a row of it cannot be asked."""
-    from swarm.tasks.dataset.loading import fitting
-
-    return fitting(read_definition(name, parameters))
 
 
 def _installed(definition: DatasetDefinition) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,4 @@
-"""Checks whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks
-it.
+"""Checks whether a dataset's own answers earn 1: what no model can earn is said with its row before a run asks it.
 
     rows, in any order ─▶ a confined child ─▶ reward of each row's own answer ─▶ what is said
                           at most SECONDS of processor time
@@ -13,20 +12,16 @@ so many characters.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from swarm.tasks import sandbox
 from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, extract_answer
 from swarm.tasks.bounded import Emit, Limits, at_most, run_bounded
-from swarm.tasks.dataset import files
-from swarm.tasks.dataset.reading import rows_of
 from swarm.tasks.definitions import malformed
 
 if TYPE_CHECKING:
@@ -105,8 +100,7 @@ def _problem(task: LoadedTask, number: int) -> str:
 def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
     """Returns all of it as one text."""
     named, rows = sorted(wrong)[:NAMED], len(task.rows)
-    places = _places(task, named)
-    each = "; ".join(f"{places.get(one, f'row {one + 1}')}: {task.own(one)!r:.50} {wrong[one]}" for one in named)
+    each = "; ".join(f"row {one + 1}: {task.own(one)!r:.50} {wrong[one]}" for one in named)
     more = f"; and {len(wrong) - len(named):,} more" if len(wrong) > len(named) else ""
     of = "" if looked_at == rows else f" (of {rows:,} in all)"
     return (
@@ -114,16 +108,6 @@ def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
         f"{task.definition.scorer}, so no model can learn it: {each}{more}; mend these rows, leave them out, or "
         "take another scorer"
     )
-
-
-def _places(task: LoadedTask, numbers: Sequence[int]) -> dict[int, str]:
-    """Row -> file and line, which are read once more for it."""
-    lines: Iterable[tuple[Path, int]] = (
-        (path, line) for path in files.files_of(task.definition) for line, _ in rows_of(path, None)
-    )
-    wanted, last = set(numbers), max(numbers, default=-1)
-    first = itertools.islice(lines, last + 1)
-    return {number: f"{path.name}:{line}" for number, (path, line) in enumerate(first) if number in wanted}
 
 
 def say_on_stderr(text: str) -> None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import anyio.from_thread
 import pytest
 
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
-from swarm.tasks.bounded import Limits
 from swarm.tasks.python.template import CONVERSATION
 from swarm.tasks.registry import Families, complete
-from swarm.tasks.scoring import GroupScore, Scorer
 from swarm.tasks.scoring_messages import Replied
-from swarm.types import LONGEST_REPLY, Completion, Question, Turn
-from tests.unit.tasks.dataset.making import request
+from swarm.types import LONGEST_REPLY, Completion, Turn
+from tests.unit.tasks.serving import Serving, serving, tagged
 
 GUESS = CONVERSATION.format(name="mine")
 ODD_REPLIES = f"""
@@ -38,36 +34,15 @@ def reply(question, answers):
 """
 
 
-class Table:
-    """A scorer with one task, asked from this thread."""
-
-    def __init__(self, portal: anyio.from_thread.BlockingPortal, scorer: Scorer, parameters: dict[str, Any]) -> None:
-        self._portal, self.scorer, self._parameters = portal, scorer, parameters
-
-    def question(self, seed: int = 0) -> Question:
-        (question,) = self._portal.call(self.scorer.make, [request("mine", self._parameters, seed)])
-        return question
-
-    def reply(self, *conversations: Sequence[str], question: Question | None = None) -> Replied:
-        question = question or self.question()
-        return self._portal.call(self.scorer.reply, question.known_origin(), [tagged(*one) for one in conversations])
-
-    def score(self, *completions: str | Completion, question: Question | None = None) -> GroupScore:
-        question = question or self.question()
-        return self._portal.call(self.scorer.score, question.known_origin(), question.prompt, completions)
-
-
 @contextmanager
-def table(folder: Path, text: str, **parameters: Any) -> Iterator[Table]:
+def table(folder: Path, text: str) -> Iterator[Serving]:
     (folder / "mine.py").write_text(text)
-    tasks = complete({"mine": {"python": OwnCode("mine.py"), **parameters}}, folder)
-    scorer = Scorer(1, (), tasks, limits=Limits(wall_s=60.0))
-    with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(scorer):
-        yield Table(portal, scorer, tasks["mine"])
+    with serving(complete({"mine": {"python": OwnCode("mine.py")}}, folder)) as found:
+        yield found
 
 
-def tagged(*answers: str) -> list[str]:
-    return [f"<answer>{answer}</answer>" for answer in answers]
+def replies(served: Serving, *conversations: Sequence[str]) -> Replied:
+    return served.reply(served.question(), *(tagged(*one) for one in conversations))
 
 
 def talk(*said: str) -> Completion:
@@ -82,21 +57,22 @@ HIGHER, LOWER = "It is higher. Guess again.", "It is lower. Guess again."
 
 
 @pytest.fixture(scope="module")
-def guessing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
+def guessing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with table(tmp_path_factory.mktemp("guess"), GUESS) as found:
         yield found
 
 
-def test_an_environment_answers_each_conversation_of_a_group_from_its_turns_alone(guessing: Table) -> None:
+def test_an_environment_answers_each_conversation_of_a_group_from_its_turns_alone(guessing: Serving) -> None:
     question = guessing.question()
     assert (question.answer, question.turns) == ("6", 3)
-    found = guessing.reply(["3"], ["9"], ["6"], ["?"], ["3", "9"], ["3"], ["3", "9", "5"])
+    found = replies(guessing, ["3"], ["9"], ["6"], ["?"], ["3", "9"], ["3"], ["3", "9", "5"])
     assert found.replies == (HIGHER, LOWER, None, "That is no whole number. Guess again.", LOWER, HIGHER, None)
-    assert guessing.reply(["3"]).replies == (HIGHER,)
+    assert replies(guessing, ["3"]).replies == (HIGHER,)
 
 
-def test_a_whole_conversation_earns_one_reward(guessing: Table) -> None:
+def test_a_whole_conversation_earns_one_reward(guessing: Serving) -> None:
     score = guessing.score(
+        guessing.question(),
         talk("6"),
         talk("3", HIGHER, "6"),
         talk("3", HIGHER, "9", LOWER, "6"),
@@ -121,37 +97,39 @@ def test_a_whole_conversation_earns_one_reward(guessing: Table) -> None:
     ],
 )
 def test_replies_that_are_not_the_environments_refuse_the_group(
-    guessing: Table, conversation: Completion, why: str
+    guessing: Serving, conversation: Completion, why: str
 ) -> None:
     with pytest.raises(ProtocolError, match="reply_mismatch") as refused:
-        guessing.score(talk("6"), conversation)
+        guessing.score(guessing.question(), talk("6"), conversation)
     assert why in str(refused.value)
-    assert guessing.score(talk("3", HIGHER, "6")).rewards == (0.8,)
+    assert guessing.score(guessing.question(), talk("3", HIGHER, "6")).rewards == (0.8,)
 
 
 def test_a_conversation_about_a_task_of_one_turn_is_refused(tmp_path: Path) -> None:
     single = 'def draw(rng): return "?", "!"\ndef score(question, answer): return float(answer == "!")\n'
     with table(tmp_path, single) as asking:
-        assert asking.question().turns == 1
-        assert asking.reply(["!"]).replies == (None,)
+        question = asking.question()
+        assert question.turns == 1
+        assert replies(asking, ["!"]).replies == (None,)
         with pytest.raises(ProtocolError, match="reply_mismatch: the task has 1 turns of a model, got 2"):
-            asking.score(talk("?", "no", "!"))
+            asking.score(question, talk("?", "no", "!"))
 
 
 def test_what_is_no_reply_ends_its_conversation_alone(tmp_path: Path) -> None:
     with table(tmp_path, ODD_REPLIES) as odd:
+        question = odd.question()
         said = ["raise", "number", "long", "empty", "surrogate", "over", "just", "x"]
-        found = odd.reply(*([one] for one in said))
+        found = replies(odd, *([one] for one in said))
         assert found.replies == (*[None] * 6, "a" * LONGEST_REPLY, "1 x")
         assert (found.killed, found.errors) == (0, 5)
         with pytest.raises(ProtocolError, match="after turn 1 the environment says None, got '1 raise'"):
-            odd.score(talk("raise", "1 raise", "x"))
-        hung = odd.reply(["x"], ["x", "hang"], ["x", "y"])
+            odd.score(question, talk("raise", "1 raise", "x"))
+        hung = replies(odd, ["x"], ["x", "hang"], ["x", "y"])
         assert hung == Replied(("1 x", None, "2 y"), killed=1)
-        score = odd.score(talk("x", "1 x", "y"), talk("x", "1 x", "hang"))
+        score = odd.score(question, talk("x", "1 x", "y"), talk("x", "1 x", "hang"))
         assert (score.rewards, score.killed) == ((0.2, 0.2), 0), "the last turn is replied to by nobody"
         with pytest.raises(ProtocolError, match="reply_mismatch") as refused:
-            odd.score(talk("hang", "1 hang", "!"), talk("a", "1 b", "!"))
+            odd.score(question, talk("hang", "1 hang", "!"), talk("a", "1 b", "!"))
         assert refused.value.killed == 1, "also where the group is refused"
 
 
@@ -164,7 +142,9 @@ def score(question, texts): return float(texts[-1] == "a")
 """
     with table(tmp_path, text) as reading:
         first = Turn("<answer>b</answer> or so", True, "not <answer>b</answer> or so")
-        score = reading.score("a", Completion("a", True, earlier=(first,)), "<answer>a</answer>", "")
+        score = reading.score(
+            reading.question(), "a", Completion("a", True, earlier=(first,)), "<answer>a</answer>", ""
+        )
         assert score.rewards == (1.0, 1.0, 0.0, 0.0)
         assert score.answered == (True, True, True, False)
 

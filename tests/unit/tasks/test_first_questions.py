@@ -21,7 +21,7 @@ def trials_take(patch: pytest.MonkeyPatch, *rounds: list[float]) -> None:
     left = list(rounds)
 
     def run_bounded(job: Callable[[Emit], None], limits: Limits) -> list[bytes]:
-        return [msgspec.msgpack.encode(Outcome(seconds, prompt=10, key=1)) for seconds in left.pop(0)]
+        return [msgspec.msgpack.encode(Outcome(seconds, prompt=10)) for seconds in left.pop(0)]
 
     patch.setattr(first_questions, "run_bounded", run_bounded)
 

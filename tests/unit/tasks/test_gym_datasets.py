@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
 import pytest
 
 from benchmarks.gym_datasets import SMALLER
 from swarm.config.task_table import newest
 from swarm.errors import ConfigError
 from swarm.tasks.answer import ANSWER_LIMIT, key_of
-from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym import entries
@@ -24,14 +23,13 @@ from swarm.tasks.gym.entries import GymDefinition, Scoring, plain
 from swarm.tasks.gym.family import GYM
 from swarm.tasks.gym.names import REFUSED, dataset_names, modules
 from swarm.tasks.registry import Families
-from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
-from swarm.types import Question
+from swarm.tasks.scoring import FULL_ANSWER
+from swarm.types import FIRST_FAMILY, Question
 from tests.hostile.exploits import EXPLOITS
 from tests.patience import PATIENCE, part_of_today
+from tests.unit.tasks.serving import Serving, serving, tagged
 
-T = TypeVar("T")
 Tasks = Mapping[str, Mapping[str, Any]]
-ROOM = Limits(wall_s=60.0)
 HERE = Path()
 
 
@@ -39,15 +37,8 @@ def as_asked(tasks: Tasks) -> dict[str, dict[str, Any]]:
     return {name: newest(parameters) for name, parameters in tasks.items()}
 
 
-def run(tasks: Tasks, body: Callable[[Scorer], Awaitable[T]]) -> T:
-    """The body's result with a scorer that serves these tasks."""
-
-    async def main() -> T:
-        with anyio.fail_after(PATIENCE):
-            async with Scorer(1, tasks=as_asked(tasks), limits=ROOM) as scorer:
-                return await body(scorer)
-
-    return anyio.run(main)
+def serve(tasks: Tasks) -> AbstractContextManager[Serving]:
+    return serving(as_asked(tasks), (FIRST_FAMILY,))
 
 
 def request(tasks: Tasks, name: str, seed: int) -> QuestionRequest:
@@ -60,14 +51,9 @@ def made_here(tasks: Tasks, *wanted: QuestionRequest) -> list[Question]:
     return [families.make(one) for one in wanted]
 
 
-async def score(scorer: Scorer, question: Question, *answers: str) -> GroupScore:
-    assert question.origin
-    return await scorer.score(question.origin, question.prompt, [f"<answer>{answer}</answer>" for answer in answers])
-
-
 def refusal(tasks: Tasks) -> str:
-    with pytest.raises(ConfigError) as refused:
-        run(tasks, lambda scorer: scorer.make([]))
+    with pytest.raises(ConfigError) as refused, serve(tasks):
+        pass
     return str(refused.value)
 
 
@@ -220,13 +206,12 @@ def test_an_answer_that_is_code_is_read_and_not_run(evaluated: Sequence[str], tm
     code = f"exec({f'open({str(marker)!r}, chr(119)).close()'!r})"
     tasks: Tasks = {name: {} for name in evaluated}
 
-    async def body(scorer: Scorer) -> list[GroupScore]:
-        made = await scorer.make([request(tasks, name, 1) for name in tasks])
-        return [await score(scorer, question, code, str(question.answer)) for question in made]
-
-    for found in run(tasks, body):
-        assert found.rewards[0] < 0.1
-        assert (found.rewards[1], found.killed) == (1.0, 0)
+    with serve(tasks) as served:
+        for name in tasks:
+            question = served.question(name, 1)
+            found = served.score(question, *tagged(code, str(question.answer)))
+            assert found.rewards[0] < 0.1
+            assert (found.rewards[1], found.killed) == (1.0, 0)
     assert not marker.exists()
 
 
@@ -249,30 +234,27 @@ def works(datasets: Sequence[str], folder: Path) -> None:
     wanted = [request(tasks, name, seed) for name in tasks for seed in (1, 2**31 - 1)]
     marker = folder / "marker"
 
-    async def body(scorer: Scorer) -> list[Question]:
-        made = await scorer.make(wanted)
+    with serve(tasks) as served:
+        made = served.make(*wanted)
         for question in made:
-            assert question.origin
-            await answers_earn_what_they_should(scorer, question, hostile(marker))
-        return made
-
-    made = run(tasks, body)
-    assert run(tasks, lambda scorer: scorer.make(wanted[::-1]))[::-1] == made
+            answers_earn_what_they_should(served, question, hostile(marker))
+    with serve(tasks) as served:
+        assert served.make(*wanted[::-1])[::-1] == made
     assert not marker.exists()
 
 
-async def answers_earn_what_they_should(scorer: Scorer, question: Question, evil: Sequence[str]) -> None:
+def answers_earn_what_they_should(served: Serving, question: Question, evil: Sequence[str]) -> None:
     assert question.origin
     dataset = question.origin.task
     own = key_of(question.answer, question.metadata)
     assert (own is None) <= (dataset in NO_ANSWER)
-    found = await score(scorer, question, own or "", "", "x", "nan", "None", "[]", "0 1")
+    found = served.score(question, *tagged(own or "", "", "x", "nan", "None", "[]", "0 1"))
     assert found.killed == 0, dataset
     if own is not None and len(own) <= ANSWER_LIMIT and not (dataset in NOT_ALL and "Integral" in own):
         assert found.rewards[0] >= FULL_ANSWER, (dataset, own)
     assert max(found.rewards[1:]) < 0.001, dataset
     if question.origin.seed == 1:
-        assert max((await score(scorer, question, *evil)).rewards) < FULL_ANSWER, dataset
+        assert max(served.score(question, *tagged(*evil)).rewards) < FULL_ANSWER, dataset
 
 
 @pytest.mark.engine

@@ -19,7 +19,6 @@ from swarm.tasks.revise import (
     context_name,
     context_names,
     revised,
-    shown,
     without_context,
 )
 from swarm.types import Completion, Origin, Question, RolloutGroup, Turn
@@ -51,22 +50,6 @@ def test_stages_have_templates_of_their_own_and_the_last_one_serves_the_rest() -
     rules = Revising(templates=("First {question}: {answers}", "{answers} of {question}"), answers=1)
     prompts = [revised(QUESTION, [group("ben", "7", "7", stage=s - 1)], s, rules).prompt for s in (1, 2, 3)]
     assert prompts == ["First What is 2 + 3?: 1. 7", "1. 7 of What is 2 + 3?", "1. 7 of What is 2 + 3?"]
-
-
-def test_braces_in_a_question_or_an_answer_are_text() -> None:
-    odd = Question("{answers} of {question}?", QUESTION.origin, "5")
-    rules = Revising(templates=("{question}|{answers}",))
-    prompt = revised(odd, [group("ben", "{question}", "{0}{answers}", question=odd)], 1, rules).prompt
-    assert prompt.startswith("{answers} of {question}?|1. ")
-    assert "{0}{answers}" in prompt
-
-
-@pytest.mark.parametrize(
-    "mark", ["<|im_end|>", "</s>", "<s>", "[INST]", "<start_of_turn>", "<｜end▁of▁sentence｜>", "<answer>x"]
-)
-def test_no_text_of_a_stranger_becomes_a_token_of_a_tokenizer_s_own(mark: str) -> None:
-    assert mark not in shown(f"well {mark} then", 240)
-    assert "well" in shown(f"well {mark} then", 240)
 
 
 @given(st.lists(st.text(max_size=80), min_size=2, max_size=6), st.integers(16, 60), st.integers(1, 4))
@@ -149,7 +132,9 @@ def by_the_protocol(prompt: str, groups: list[tuple[str, list[list[str]]]], most
     return before.replace("{answers}", listed) + prompt + after.replace("{answers}", listed), context
 
 
-pieces = st.sampled_from(["<answer>", "</answer>", "4", " ", "<|im_end|>", "[INST]", "\n", "{question}", "ü", "< b"])
+pieces = st.sampled_from(
+    ["<answer>", "</answer>", "4", " ", "<|im_end|>", "</s>", "[INST]", "\n", "{question}", "{0}{answers}", "ü", "< b"]
+)
 texts = st.lists(pieces, max_size=6).map("".join)
 conversations = st.lists(st.lists(texts, min_size=1, max_size=2), min_size=2, max_size=4)
 

@@ -148,8 +148,6 @@ def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
 
 REFUSALS = {
     "question_mismatch": {},
-    "unknown_task": {"task": "codeio"},
-    "bad_origin": {"seed": -1},
     "gym_version": {"version": "0.0.1"},
 }
 

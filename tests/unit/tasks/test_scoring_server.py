@@ -10,6 +10,7 @@ import pytest
 
 from swarm.tasks.bounded import Limits, frame, split_frames
 from swarm.tasks.scoring_messages import (
+    GroupScore,
     MakeQuestion,
     QuestionRequest,
     RefusedRequest,
@@ -17,7 +18,6 @@ from swarm.tasks.scoring_messages import (
     Request,
     RequestBatch,
     ScoreAnswers,
-    ScoredReply,
     ServerReady,
     Setup,
     Unfinished,
@@ -105,13 +105,13 @@ def replies() -> Replies:
 
 
 def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
-    assert isinstance(reply, ScoredReply)
+    assert isinstance(reply, GroupScore)
     return reply.rewards, reply.killed, reply.errors
 
 
 def test_prints_never_reach_the_protocol_and_the_end_of_stdin_ends_the_server(replies: Replies) -> None:
     first, second, third = (replies[name] for name in ("made", "scored and made", "made again"))
-    assert [type(reply).__name__ for reply in (*first, *second)] == ["Made", "ScoredReply", "Made"]
+    assert [type(reply).__name__ for reply in (*first, *second)] == ["Made", "GroupScore", "Made"]
     assert first == second[1:] == third
 
 
@@ -144,7 +144,7 @@ def test_questions_that_one_child_does_not_come_to_the_end_of_are_to_be_asked_ag
 def test_slow_answers_count_by_what_they_took(replies: Replies) -> None:
     """By processor time: three times 0.4 of the one second that a child has."""
     (reply,) = replies["slow"]
-    assert isinstance(reply, ScoredReply)
+    assert isinstance(reply, GroupScore)
     assert 1.1 < reply.slow < 2
 
 
@@ -167,7 +167,7 @@ def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_t
 def test_each_group_of_a_batch_is_scored_against_its_own_question(replies: Replies) -> None:
     found = replies["seeds"]
     assert [scored(reply)[0] for reply in found] == [(seed / 10,) for seed in range(5)]
-    assert [reply.question.origin.seed for reply in found if isinstance(reply, ScoredReply)] == [*range(5)]
+    assert [reply.question.origin.seed for reply in found if isinstance(reply, GroupScore)] == [*range(5)]
 
 
 def test_an_answer_cannot_forge_the_question_of_a_group_that_follows(replies: Replies) -> None:

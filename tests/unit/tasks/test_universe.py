@@ -24,9 +24,7 @@ LINES = [{"question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in rang
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "sums.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    (tmp_path / "own.py").write_text(
-        "def draw(rng):\n    return '1?', '1'\ndef score(question, answer):\n    return 1.0\n"
-    )
+    (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "swarm.toml").write_text(
         "[tasks.sums]\ndataset = 'sums.jsonl'\nscorer = 'number'\nweight = 3\n"
         "[tasks.chain_sum]\nmax_terms = 4\n[tasks.easy]\ngym = 'chain_sum'\n[tasks.own]\npython = 'own.py'\n"

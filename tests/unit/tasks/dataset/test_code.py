@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.from_thread import start_blocking_portal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import GroupScore, Scorer
 from tests.patience import PATIENCE
 from tests.unit.tasks.dataset.making import json_lines, request, sums
+from tests.unit.tasks.serving import serving, tagged
 
 MBPP = {"text": "Write first(s).", "test_list": ['assert first("abc") == "a"', 'assert first("xyz") == "x"']}
 HUMAN_EVAL = {
@@ -80,15 +80,8 @@ def scoring(folder: Path, wall_s: float, tasks: Sequence[str] = tuple(TASKS)) ->
     for name in tasks:
         json_lines(folder / f"{name}.jsonl", [TASKS[name][0]])
     defined = complete({name: {**TASKS[name][1], "dataset": f"{name}.jsonl"} for name in tasks}, folder)
-    scorer = Scorer(1, (), defined, limits=Limits(wall_s=wall_s))
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(scorer):
-
-        def score(name: str, answers: Sequence[str]) -> GroupScore:
-            (question,) = portal.call(scorer.make, [request(name, defined[name], 0)])
-            completions = [f"<answer>{answer}</answer>" for answer in answers]
-            return portal.call(scorer.score, question.known_origin(), question.prompt, completions)
-
-        yield score
+    with serving(defined, limits=Limits(wall_s=wall_s)) as served:
+        yield lambda name, answers: served.score(served.question(name), *tagged(*answers))
 
 
 @pytest.fixture(scope="module")

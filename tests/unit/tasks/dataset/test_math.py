@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
-import anyio
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.tasks.bounded import Limits
 from swarm.tasks.dataset.family import DATASETS
 from swarm.tasks.registry import complete
-from swarm.tasks.scoring import GroupScore, Scorer
-from tests.patience import PATIENCE
-from tests.unit.tasks.dataset.making import json_lines, request
+from tests.unit.tasks.dataset.making import json_lines
+from tests.unit.tasks.serving import serving, tagged
 
 pytest.importorskip("math_verify")
 
@@ -61,21 +58,11 @@ HOSTILE = ("__import__('os').system('true')", "9**9**9**9", "9^{9^{9^{9}}}", "{"
 def test_answers_of_the_same_value_earn_one_in_a_confined_child_and_hostile_ones_nothing(tmp_path: Path) -> None:
     json_lines(tmp_path / "q.jsonl", [{"question": truth, "answer": truth} for truth in ANSWERS])
     defined = complete({"maths": {"dataset": "q.jsonl", "scorer": "math"}}, tmp_path)
-    found: dict[str, GroupScore] = {}
-
-    async def run() -> None:
-        with anyio.fail_after(PATIENCE):
-            async with Scorer(1, (), defined, limits=Limits(wall_s=60.0)) as scorer:
-                requests = [request("maths", defined["maths"], 0, index) for index in range(len(ANSWERS))]
-                for question in await scorer.make(requests):
-                    answers = [f"<answer>{answer}</answer>" for answer in ANSWERS[question.prompt]]
-                    found[question.prompt] = await scorer.score(question.known_origin(), None, answers)
-                hostile = [f"<answer>{answer}</answer>" for answer in (*HOSTILE, question.prompt)]
-                found["hostile"] = await scorer.score(question.known_origin(), None, hostile)
-
-    anyio.run(run)
+    with serving(defined) as served:
+        questions = [served.question("maths", 0, index) for index in range(len(ANSWERS))]
+        found = {one.prompt: served.score(one, *tagged(*ANSWERS[one.prompt])) for one in questions}
+        hostile = served.score(questions[-1], *tagged(*HOSTILE, questions[-1].prompt))
     wanted = {truth: tuple(map(float, answers.values())) for truth, answers in ANSWERS.items()}
-    hostile = found.pop("hostile")
     assert {truth: score.rewards for truth, score in found.items()} == wanted
     assert [score.killed for score in found.values()] == [0] * len(found)
     assert hostile.rewards == (*(0.0,) * len(HOSTILE), 1.0)

@@ -19,20 +19,20 @@ def rows(answers: Sequence[Any]) -> list[dict[str, Any]]:
     return [{"question": f"q{number}", "answer": answer} for number, answer in enumerate(answers)]
 
 
-def test_a_row_whose_own_answer_cannot_be_given_is_said_with_file_and_line(
+def test_a_row_whose_own_answer_cannot_be_given_is_said_with_its_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     json_lines(tmp_path / "q.jsonl", rows([[1], LONG, [3]]))
     prepared(tmp_path, dataset="q.jsonl", scorer="json")
     said = capsys.readouterr().err
     assert "[tasks.mine]: of 3 rows the own answer of 1 does not earn 1 by json" in said
-    assert "q.jsonl:2: " in said
+    assert "row 2: " in said
     assert "4,892 characters, and of a completion's 2,000 are read" in said
 
 
-def test_where_most_own_answers_earn_nothing_the_task_is_refused_with_the_first_lines(tmp_path: Path) -> None:
+def test_where_most_own_answers_earn_nothing_the_task_is_refused_with_the_first_rows(tmp_path: Path) -> None:
     json_lines(tmp_path / "q.jsonl", rows([[1], *[LONG] * 9]))
-    with pytest.raises(ConfigError, match=r"of 10 rows the own answer of 9 .* q\.jsonl:\d+: .*; and 4 more; mend"):
+    with pytest.raises(ConfigError, match=r"of 10 rows the own answer of 9 .* row \d+: .*; and 4 more; mend"):
         prepared(tmp_path, dataset="q.jsonl", scorer="json")
 
 
@@ -47,9 +47,9 @@ def test_a_function_of_ones_own_is_told_where_it_pays_its_rows_less_raises_or_ha
     json_lines(tmp_path / "q.jsonl", rows("abcd"))
     prepared(tmp_path, dataset="q.jsonl", scorer="my_own_scorer:f")
     said = capsys.readouterr().err
-    assert "q.jsonl:2: 'b' earns 0.5" in said
-    assert "q.jsonl:3: 'c' needs more than 0.05 s of processor time" in said
-    assert "q.jsonl:4: 'd' raises KeyError" in said
+    assert "row 2: 'b' earns 0.5" in said
+    assert "row 3: 'c' needs more than 0.05 s of processor time" in said
+    assert "row 4: 'd' raises KeyError" in said
 
 
 def test_a_row_that_ends_its_process_is_named(
@@ -63,7 +63,7 @@ def test_a_row_that_ends_its_process_is_named(
     prepared(tmp_path, dataset="q.jsonl", scorer="my_ending_scorer:f")
     said = capsys.readouterr().err
     assert "of 3 rows (of 4 in all) the own answer of 1" in said
-    assert "q.jsonl:2: 'b' its scoring had to be ended" in said
+    assert "row 2: 'b' its scoring had to be ended" in said
 
 
 def test_of_a_file_that_takes_too_long_a_part_is_looked_at_and_its_size_said(

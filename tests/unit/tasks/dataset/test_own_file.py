@@ -91,12 +91,6 @@ def test_a_bad_line_is_said_with_what_is_wrong_before_anything_starts(tmp_path: 
     assert '{"question": "What is 2 + 3?", "answer": "5"}' in str(refused.value), "a line as it should be"
 
 
-def test_a_file_that_is_not_there_may_have_another_name(tmp_path: Path) -> None:
-    (tmp_path / "my questions.jsonl").write_text(NUMBERS)
-    with pytest.raises(ConfigError, match=r"did you mean 'my questions\.jsonl'"):
-        settings_from(RunFlags(tasks="my question.jsonl"), {})
-
-
 def test_who_joins_takes_a_file_of_any_language() -> None:
     from swarm.config.task_table import foreign_files
 
