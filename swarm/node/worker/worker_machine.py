@@ -291,9 +291,8 @@ class WorkerMachine:
 
     def _all_have_come(self) -> bool:
         """Tells whether all have come, as round 0 opens with a coordinator where nobody is expected."""
-        wait = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
-        self.wake_at = wait and wait.until
-        return wait is None
+        self.wake_at = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
+        return self.wake_at is None
 
     def _score(self, key: RoundKey) -> Sequence[Instruction]:
         return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
