@@ -74,7 +74,7 @@ class Worker:
         compute: Compute,
         prepare: Prepare = anyio.lowlevel.checkpoint,
         loop_lag: Callable[[], float] = lambda: 0.0,
-        others_ready: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
+        others_ready: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
     ) -> None:
         """Make a worker that has not begun.
 

@@ -81,15 +81,8 @@ PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]]
 def test_what_is_redone_is_what_the_rows_say_since_the_checkpoint(tmp_path: Path, what: str) -> None:
     rows, checkpoint, rounds, lost, why = PLANS[what]
     plan = plan_redo(rows, checkpoint, make_settings(tmp_path, redo_rounds=3 if rows is FIVE else 100))
-    assert ([one.row.round for one in plan.rounds], plan.lost) == (rounds, lost)
+    assert ([one.round for one in plan.rounds], plan.lost) == (rounds, lost)
     assert why in plan.why
-
-
-def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path: Path) -> None:
-    rows = [row(0, ["bob/0/0/1", "eve/1/2/0"]), row(1, adaptive_I=3)]
-    first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
-    assert first.external == ((RoundKey(0), "bob", 1), (RoundKey(1, 2), "eve", 0))
-    assert (first.local, second.local) == (2, 3)
 
 
 # ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────
