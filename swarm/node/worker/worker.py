@@ -217,8 +217,8 @@ class Worker:
     async def _decide(self, tasks: TaskGroup) -> None:
         clock = self._ctx.clock
         while self._machine.phase is not m.Phase.DONE:
-            event: m.Event | None = None
-            with clock.move_on_after(self._until_wake()):
+            event, wake_at = None, self._machine.wake_at
+            with clock.move_on_after(None if wake_at is None else max(0.0, wake_at - clock.monotonic())):
                 event = await self._mailbox.receive()
             on_own_clock = self._machine.on_own_clock
             for instruction in self._machine.handle(event or m.Tick(clock.monotonic())):
@@ -235,10 +235,6 @@ class Worker:
         absent = self._lookout.seconds_without_coordinator()
         since = datetime.fromtimestamp(self._ctx.clock.wall() - absent, UTC).isoformat(timespec="seconds")
         logger.warning("clock.own", rounds_done=self._machine.rounds_done, no_coordinator_since=since)
-
-    def _until_wake(self) -> float | None:
-        at = self._machine.wake_at
-        return None if at is None else max(0.0, at - self._ctx.clock.monotonic())
 
     def _carry_out(self, instruction: m.Instruction, tasks: TaskGroup) -> None:
         match instruction:
