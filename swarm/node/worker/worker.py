@@ -209,9 +209,8 @@ class Worker:
         )
         if self._machine.waits_for_newcomers(started.next):
             logger.info("workers.awaited", **in_words(self._ctx.settings))
-        round_, stage = started.next
         unsaved = started.redone != NOTHING_REDONE or started.rounds_saved not in (0, *started.saved)
-        self._tell(m.Ready(round_, unsaved=unsaved, stage=stage))
+        self._tell(m.Ready(started.next, unsaved))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
     async def _decide(self, tasks: TaskGroup) -> None:
@@ -248,8 +247,8 @@ class Worker:
                 tasks.start_soon(self._rounds.prepare, key)
             case m.BeginUpdate(key):
                 tasks.start_soon(self._rounds.begin_update, key)
-            case m.Save(rounds_done, stages_done):
-                tasks.start_soon(self._save, RoundKey(rounds_done, stages_done))
+            case m.Save(done):
+                tasks.start_soon(self._save, done)
             case m.Finish("missed", missed):
                 self._say_missed(missed)
             case m.Finish(reason):

@@ -166,8 +166,8 @@ class WorkerMachine:
         """Take one event; instructions come in the order in which they are to be carried out."""
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case Ready(next_round, unsaved, stage) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
-                self._next = self._came_with = RoundKey(next_round, stage)
+            case Ready(following, unsaved) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
+                self._next = self._came_with = following
                 if unsaved:  # at once, so that a second death does not cost the redoing again
                     return [*self._save(), *self._idle()]
                 self._save_asked = self._saved = self._next
@@ -202,9 +202,9 @@ class WorkerMachine:
                 return self._submit(key)
             case Submitted(key) if self._working(key, Phase.SUBMITTING):
                 return self._end_round(key)
-            case Saved(rounds_done, stages_done):
-                return self._on_saved(RoundKey(rounds_done, stages_done))
-            case SaveFailed(rounds_done, stages_done) if (rounds_done, stages_done) == self._save_asked:  # else a later
+            case Saved(done):
+                return self._on_saved(done)
+            case SaveFailed(done) if done == self._save_asked:  # else a later
                 self._save_asked = self._saved
                 return self._save() if self.phase is Phase.SAVING else ()
             case Stop():
@@ -395,7 +395,7 @@ class WorkerMachine:
         if self._save_asked == self._next:
             return ()
         self._save_asked = self._next
-        return (Save(*self._next),)
+        return (Save(self._next),)
 
     def _leave(self) -> Sequence[Instruction]:
         """Save what is not saved, and wait for a checkpoint that is still being written."""
