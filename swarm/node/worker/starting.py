@@ -45,7 +45,7 @@ from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.row import mean
 from swarm.node.worker.saving import LastState
-from swarm.node.worker.steps import first_slots, measured
+from swarm.node.worker.steps import measured
 from swarm.records.archives import with_archive
 from swarm.records.retention import Lived
 from swarm.records.rows import read_own_rows
@@ -169,7 +169,7 @@ class Redo:
             rest = to_train(external, external=True, scaling=self._scaling)
             report = await self._ctx.compute.run(partial(self._trainer.finish_update, rest))
             self._rounds.rounds_trained += report.updated
-            answers = measured(own, first_slots(self._ctx.settings, self._local(row)))
+            answers = measured(self._ctx.settings, self._local(row), own)
             exact = _measures_the_same(answers, report, row)
             self._exact += exact
             logger.info("round.redone", round=row.round, exact=exact)
