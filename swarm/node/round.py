@@ -50,7 +50,7 @@ from swarm.node.worker.steps import (
     PlayedRound,
     Seconds,
     Updated,
-    first_slots,
+    measured,
 )
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Bill, Generator, RoundKey, ScoredGroup, Trainer, TrainGroup, stage_after
@@ -160,8 +160,8 @@ class Rounds:
         for after_update in self.hooks.after_update:
             await after_update(opened, half.seconds, around.peers)
 
-        first = first_slots(self._ctx.settings, opened.split.local)
-        played = PlayedRound(opened, own, size, drawn, decided, updated, half.seconds, first)
+        counts = measured(self._ctx.settings, opened.split.local, own.groups)
+        played = PlayedRound(opened, own, size, drawn, decided, updated, half.seconds, counts)
         live = around.peers.live()
         row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
         await around.tell(m.Trained(key))

@@ -149,7 +149,7 @@ class WatchedWorkerMachine:
         with world.laws.of(host):
             instructions = self._checked.handle(event)
         if isinstance(event, m.Ready):
-            world.laws.resumed(host, RoundKey(event.next_round, event.stage))
+            world.laws.resumed(host, event.next)
         world.stepped(host, event, instructions)
         world.laws.strangers.handled(host, self._checked.machine, self._loss, instructions)
         for instruction in instructions:

@@ -7,6 +7,7 @@ with some more faults than a usual run has. Without any of them the same seeds b
 from __future__ import annotations
 
 import gc
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from swarm.algo.drawing import Drawing
-from swarm.node.base.attendance import Attendance, Settling, SettlingWait, Submissions
+from swarm.node.base.attendance import Attendance, Settling, Submissions
 from swarm.node.base.clock_belief import ClockBelief
 from swarm.node.base.presence import Heartbeats, Presence
 from swarm.node.base.write_queue import WriteQueue
@@ -120,8 +121,8 @@ def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
 
 
 def the_clock_begins_with_the_first_worker(patch: Patch) -> None:
-    def look(self: Settling, now: float, starting: Set[str], active: Set[str]) -> SettlingWait | None:
-        return None if active else SettlingWait(frozenset(starting), None, None)
+    def look(self: Settling, now: float, starting: Set[str], active: Set[str]) -> float | None:
+        return None if active else math.inf
 
     patch.setattr(Settling, "look", look)
 

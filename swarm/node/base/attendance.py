@@ -32,6 +32,7 @@ enough: its rollouts may be late, cleaned away, or have somebody else's object i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import islice
@@ -140,17 +141,6 @@ INTERVALS = 2
 """The longest wait, in round intervals."""
 
 
-class SettlingWait(NamedTuple):
-    """Says which workers the beginning waits for, and until when."""
-
-    starting: frozenset[str]
-    """Workers that load their models."""
-    until: float | None
-    """When it begins if nothing new happens, seconds as of `look`'s `now`; None: a worker has to be ready first."""
-    latest: float | None
-    """When it begins at the latest; None: as long as nobody is ready, nobody waits."""
-
-
 def in_words(settings: Settings) -> dict[str, str]:
     """Returns, for the log, when the beginning is over and how to go without it."""
     return {
@@ -178,11 +168,11 @@ class Settling:
         self._last_new = 0.0
         self._first_active: float | None = None
 
-    def look(self, now: float, starting: Set[str], active: Set[str]) -> SettlingWait | None:
-        """Takes note of a look, and returns what is waited for; None: begin.
+    def look(self, now: float, starting: Set[str], active: Set[str]) -> float | None:
+        """Takes note of a look, and returns when it begins if nothing new happens; infinite while nobody is ready.
 
         Args:
-            now: monotonic seconds.
+            now: monotonic seconds, as is what is returned; None: it begins now.
             starting: live workers that are not ready yet.
             active: live workers that are.
         """
@@ -190,18 +180,13 @@ class Settling:
         if new and len(self._counted) < MOST_COUNTED:
             self._counted |= new
             self._last_new = now
-        if active and self._first_active is None:
+        if not active:
+            return math.inf
+        if self._first_active is None:
             self._first_active = now
-        latest = None if self._first_active is None else self._first_active + self._longest
-        loading = frozenset(starting & self._counted)
-        if not active or latest is None:
-            return SettlingWait(loading, None, latest)
-        settled = self._last_new + self._settle_time
-        if now >= latest or (self._known and self._known <= active):
-            return None
-        if loading:
-            return SettlingWait(loading, latest, latest)
-        return SettlingWait(loading, min(settled, latest), latest) if now < settled else None
+        latest = self._first_active + self._longest
+        begins = latest if starting & self._counted else min(self._last_new + self._settle_time, latest)
+        return None if now >= begins or (self._known and self._known <= active) else begins
 
 
 MOST_READ = 512

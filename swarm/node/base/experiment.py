@@ -161,14 +161,7 @@ async def record_start(ctx: NodeContext, rounds_done: int = 0) -> None:
 
 def _record(ctx: NodeContext, rounds_done: int) -> list[str]:
     """Blocking; returns what differs from the start before."""
-    start = _start_of(ctx, rounds_done)
-    before = last_start(ctx.run, ctx.node_id)
-    ctx.run.store.append_records(keys.starts(ctx.node_id), [msgspec.json.encode(start)], durable=True)
-    return changed_settings(before, start.settings) if before else []
-
-
-def _start_of(ctx: NodeContext, rounds_done: int) -> NodeStart:
-    return NodeStart(
+    start = NodeStart(
         timestamp=ctx.clock.wall(),
         node_id=ctx.node_id,
         experiment=ctx.run.experiment,
@@ -178,3 +171,6 @@ def _start_of(ctx: NodeContext, rounds_done: int) -> NodeStart:
         rounds_done=rounds_done,
         **msgspec.structs.asdict(ctx.made_with()),
     )
+    before = last_start(ctx.run, ctx.node_id)
+    ctx.run.store.append_records(keys.starts(ctx.node_id), [msgspec.json.encode(start)], durable=True)
+    return changed_settings(before, start.settings) if before else []

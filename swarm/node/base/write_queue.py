@@ -64,16 +64,22 @@ class Write:
     """Blocking; raises StoreError, and may be called again after that."""
     size: int
     """Bytes."""
-    droppable: bool = False
-    """It may be given up for want of memory."""
-    needed: bool = False
-    """Nothing is true without it: if its path is blocked, the node ends."""
     row: MetricsRow | None = None
     """What is written, of a row."""
     tried: anyio.Event = field(default_factory=anyio.Event)
     """Set when it was written, refused or dropped."""
     done: anyio.Event = field(default_factory=anyio.Event)
     """Set when it was written or dropped."""
+
+    @property
+    def droppable(self) -> bool:
+        """It may be given up for want of memory."""
+        return self.what in ("completions", "rollouts", "vote")
+
+    @property
+    def needed(self) -> bool:
+        """Nothing is true without it: if its path is blocked, the node ends."""
+        return self.what == "row"
 
 
 class WriteQueue:

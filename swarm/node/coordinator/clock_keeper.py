@@ -24,7 +24,7 @@ from swarm.logs import get_logger
 from swarm.node.base.attendance import Submissions, in_words, is_expected
 from swarm.node.base.clock_belief import written_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.looking import LogOnce, Rhythm
+from swarm.node.base.looking import LogOnce, Rhythm, until_readable
 from swarm.node.base.presence import (
     PROOF_BEATS,
     Heartbeats,
@@ -266,7 +266,6 @@ class ClockKeeper:
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
         self._observer = Observer(ctx, presence, liveness)
-        self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(ctx.settings)
         self._standing = Standing(presence, ctx.settings.round_interval)
@@ -297,7 +296,8 @@ class ClockKeeper:
         return [keys.rewards(self._machine.round_in_hand), *([keys.PEERS] if self._machine.key is None else [])]
 
     async def _resume(self) -> None:
-        key, state, problem = await self._resume_point()
+        most, names = self._ctx.settings.max_rounds, self._ctx.settings.expected_names
+        key, state, problem = await until_readable(self._ctx, resume_point, self._ctx.run, most, names)
         if problem:
             logger.warning("state.unreadable", error=problem, resumed_from="rounds that workers did", round=key.round)
         if state:
@@ -314,15 +314,6 @@ class ClockKeeper:
             await self._write(write)
         elif state or problem or key > RoundKey(0):
             await self._write(WriteState(key, finished=False, reason="resumed"), held=True)
-
-    async def _resume_point(self) -> tuple[RoundKey, StateFile | None, str]:
-        while True:
-            try:
-                most, names = self._ctx.settings.max_rounds, self._ctx.settings.expected_names
-                return await self._ctx.blocking.run(resume_point, self._ctx.run, most, names)
-            except StoreError as error:
-                self._unlistable.found(error)
-            await self._ctx.clock.sleep(self._ctx.settings.cadence.heartbeat_interval)
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
@@ -361,12 +352,11 @@ class ClockKeeper:
         if self._machine.key is not None or (seen := (look.called, look.coming)) == self._awaiting:
             return
         settings, self._awaiting = self._ctx.settings, seen
+        told: dict[str, object] = {**in_words(settings)}
         if settings.expected_workers is not None:
             missing = _named(settings.expected_names - look.called)
             told = {"expected": settings.expected_workers, "missing": missing}
-            logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **told)
-            return
-        logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **in_words(settings))
+        logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **told)
 
     def _tell_of_absent(self, look: CoordinatorLook, missing: frozenset[str]) -> None:
         """The patience is over: who was expected and is not there; by number those that were there before a restart."""

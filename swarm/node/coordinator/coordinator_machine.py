@@ -30,7 +30,7 @@ from statistics import median
 from typing import NamedTuple
 
 from swarm.config import Settings
-from swarm.node.base.attendance import INTERVALS, Attendance, Settling, SettlingWait
+from swarm.node.base.attendance import INTERVALS, Attendance, Settling
 from swarm.types import RoundKey
 
 MOST_EMPTY = 3
@@ -219,7 +219,7 @@ class CoordinatorMachine:
     def _nobody_yet(self, look: CoordinatorLook) -> None:
         """Counts those who come from the first look on; that they come keeps no round open."""
         if self._settings.expected_workers is None and (self.key is None or look.coming & self._attendance.earned):
-            self._settle(look)
+            self._settles(look)
 
     def _begin(self, look: CoordinatorLook) -> WriteState | None:
         """Open the round in hand, once those are there that it waits for."""
@@ -230,7 +230,7 @@ class CoordinatorMachine:
             if not overdue and not self.expected_are_there(look):
                 return None
             return self._open(self._resume_at, look, "opened", self._absent(look))
-        if not self._settle(look) or (overdue and not look.live):  # the last round was done by workers that are gone
+        if not self._settles(look) or (overdue and not look.live):  # the last round was done by workers that are gone
             return self._open(self._resume_at, look, "opened")
         return None
 
@@ -240,25 +240,25 @@ class CoordinatorMachine:
             return frozenset()
         return self._settings.expected_names - look.called or look.submitted_before - look.live
 
-    def _settle(self, look: CoordinatorLook) -> SettlingWait | None:
-        """Returns what the beginning waits for; None: nothing."""
+    def _settles(self, look: CoordinatorLook) -> bool:
+        """Tells whether the beginning still waits."""
         if self._settling is None:
             longest = INTERVALS * self._settings.round_interval
             self._settling = Settling(self._settings.seconds_to_settle, longest, look.submitted_before)
-        wait = self._settling.look(look.now, look.coming, look.live)
-        if wait is None:
+        waits = self._settling.look(look.now, look.coming, look.live) is not None
+        if not waits:
             self._settling = None
-        return wait
+        return waits
 
     def _gathered_again(self, look: CoordinatorLook, returning: frozenset[str]) -> bool:
         """Tells whether an open round that everybody had left goes on: as at the start, they are waited for."""
         if not look.live and returning:
             if self._settings.expected_workers is None:
-                self._settle(look)
+                self._settles(look)
             return False  # nobody waits with it
         if self._settling is None:
             return True
-        if self._settle(look) is not None:
+        if self._settles(look):
             return False
         self._opened_at = look.now
         return True

@@ -5,14 +5,13 @@ Torch is imported by the worker's compute thread, while the node is already regi
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from swarm.algo.registry import advantage_scaling, loss, sampler
 from swarm.config import NOBODY, Settings, StartRequest, variable
@@ -92,28 +91,6 @@ def remove_empty_logs(run: Run, node_id: str) -> None:
                 run.store.remove(key)
 
 
-class Barrier:
-    """Holds each of several nodes until the last of them has come; then it may be used again.
-
-    Nodes of one process that was killed come back one after the other, as each has its own rounds to redo. The first
-    would find its round open and train without the groups of the others, which do not count as alive yet.
-    """
-
-    def __init__(self, nodes: int) -> None:
-        self._nodes = nodes
-        self._come = 0
-        self._gate = anyio.Event()
-
-    async def wait(self) -> None:
-        """Come, and wait for the others."""
-        gate = self._gate
-        self._come += 1
-        if self._come == self._nodes:
-            self._come, self._gate = 0, anyio.Event()
-            gate.set()
-        await gate.wait()
-
-
 @asynccontextmanager
 async def worker_maker(
     settings: Settings, nodes: int = 1, load: Callable[[Settings], Policy] | None = None
@@ -144,7 +121,9 @@ async def worker_maker(
             others_ready=together.wait,
         )
 
-    together, bases = Barrier(nodes), cache(_no_bases)
+    # Nodes of one process that was killed come back one after the other, as each has its own rounds to redo. The first
+    # would find its round open and train without the groups of the others, which do not count as alive yet.
+    together, bases = asyncio.Barrier(nodes), cache(_no_bases)
     tasks = settings.task_table or NO_TASKS
     scorer = Scorer(settings.scorer_processes, settings.task_families, tasks)
     async with measured_lag() as lag, AsyncExitStack() as ends:

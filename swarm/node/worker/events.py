@@ -24,12 +24,11 @@ class Phase(StrEnum):
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Ready:
-    """The policy is loaded; what is before a stage of `next_round` is done."""
+    """The policy is loaded; what is before this round and stage is done."""
 
-    next_round: int
+    next: RoundKey
     unsaved: bool = False
     """Its checkpoint is older: it was killed, and has redone what it could of the rounds since."""
-    stage: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,16 +140,14 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Saved:
-    rounds_done: int
-    stages_done: int = 0
+    done: RoundKey
 
 
 @dataclass(frozen=True)
 class SaveFailed:
     """A checkpoint on the way could not be written; the next one is due as if it had not been asked for."""
 
-    rounds_done: int
-    stages_done: int = 0
+    done: RoundKey
 
 
 @dataclass(frozen=True)
@@ -247,10 +244,9 @@ class Submit:
 
 @dataclass(frozen=True)
 class Save:
-    """Write a checkpoint after so many rounds, and stages of the next one."""
+    """Write a checkpoint of what is before this round and stage."""
 
-    rounds_done: int
-    stages_done: int = 0
+    done: RoundKey
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class RoundFiles:
         sampled = [turn for group in file.groups for completion in group.completions for turn in completion.every_turn]
         size = sum(len(c.text.encode()) + BYTES_PER_TOKEN * len(c.token_ids) for c in sampled)
         write = partial(self._encode_and_put, place, file)
-        self._ctx.writes.add(Write("completions", key, write, size, droppable=True))
+        self._ctx.writes.add(Write("completions", key, write, size))
 
     def _encode_and_put(self, place: str, file: CompletionsFile) -> None:
         self._ctx.run.put_sealed(place, encode(file))
@@ -80,7 +80,7 @@ class RoundFiles:
         """Give the groups to the peers; returns the bytes of the file."""
         key, data = RoundKey(file.round, file.stage), encode(file)
         write = partial(self._put_unless_given_up, key, keys.rollout(key, self._ctx.node_id), data)
-        await self._ctx.writes.put(Write("rollouts", key, write, len(data), droppable=True))
+        await self._ctx.writes.put(Write("rollouts", key, write, len(data)))
         return len(data)
 
     def _put_unless_given_up(self, key: RoundKey, place: str, data: bytes) -> None:
@@ -95,14 +95,14 @@ class RoundFiles:
         place = keys.group_file(key, node, slot)
         data = self._ctx.run.trust.seal(encode(file), place)
         write = partial(self._ctx.run.store.put, place, data, durable=False)
-        self._ctx.writes.add(Write("rollouts", key, write, len(data), droppable=True))
+        self._ctx.writes.add(Write("rollouts", key, write, len(data)))
         return digest(data), len(data)
 
     def keep_early(self, key: RoundKey, slots: Iterable[int]) -> None:
         """Have what was published early on disk before the file that names it: a power cut must not leave the name of a
         group that it takes."""
         places = [keys.group_file(key, self._ctx.node_id, slot) for slot in slots]
-        self._ctx.writes.add(Write("rollouts", key, partial(self._sync, places), 0, droppable=True))
+        self._ctx.writes.add(Write("rollouts", key, partial(self._sync, places), 0))
 
     def _sync(self, places: Iterable[str]) -> None:
         for place in places:
@@ -112,7 +112,7 @@ class RoundFiles:
     async def row(self, row: MetricsRow) -> None:
         """The commit point."""
         write, size = partial(self._append, row), len(msgspec.json.encode(row))
-        await self._ctx.writes.put(Write("row", RoundKey(row.round, row.stage), write, size, needed=True, row=row))
+        await self._ctx.writes.put(Write("row", RoundKey(row.round, row.stage), write, size, row=row))
 
     def _append(self, row: MetricsRow) -> None:
         """Appends a row to the node's metrics; one whose rollouts no peer will ever see says that 0 bytes were
@@ -139,7 +139,7 @@ class RoundFiles:
         if key.stage + 1 < self._ctx.settings.max_stages:
             return  # the vote is on the round
         vote = WinnersFile(round=key.round, winners=winners, peer_id=node, submitted_at=self._ctx.clock.wall())
-        await self._put("vote", key, keys.winners(key.round, node), encode(vote), droppable=True, durable=False)
+        await self._put("vote", key, keys.winners(key.round, node), encode(vote), durable=False)
 
     async def make_up(self, rows: Sequence[MetricsRow]) -> None:
         """Submit the rewards that stand behind the last rows and were never written.
@@ -191,11 +191,9 @@ class RoundFiles:
         with suppress(StoreError):  # a kill may have come between the write and its sync
             run.store.sync(place)
 
-    async def _put(
-        self, what: str, key: RoundKey, place: str, data: bytes, *, droppable: bool = False, durable: bool = True
-    ) -> None:
+    async def _put(self, what: str, key: RoundKey, place: str, data: bytes, *, durable: bool = True) -> None:
         write = partial(self._ctx.run.put_sealed, place, data, durable)
-        await self._ctx.writes.put(Write(what, key, write, len(data), droppable=droppable))
+        await self._ctx.writes.put(Write(what, key, write, len(data)))
 
 
 def to_rollouts(

@@ -204,7 +204,8 @@ def metrics_row(
         seconds_wait=opened.started - opened.before,
     )
     _fill_rewards(row, played.measured)
-    _fill_turns(row, own.groups)
+    if any(scored.group.question.turns > 1 for scored in own.groups):
+        row.turns_mean = mean(len(one.texts) for scored in own.groups for one in scored.group.completions)
     _fill_sharing(row, played)
     if report := played.updated.report:
         _fill_training(row, report)
@@ -239,11 +240,6 @@ def _by_task(values: Iterable[tuple[str, float]]) -> dict[str, float]:
     for task, value in values:
         by_task[task].append(value)
     return {task: mean(own) for task, own in sorted(by_task.items())}
-
-
-def _fill_turns(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
-    if any(scored.group.question.turns > 1 for scored in own):
-        row.turns_mean = mean(len(one.texts) for scored in own for one in scored.group.completions)
 
 
 def _tokens_generated(played: PlayedRound) -> int:

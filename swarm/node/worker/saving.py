@@ -158,7 +158,7 @@ class Saver:
             if not self._said_behind:
                 logger.warning("checkpoint.skipped", rounds_done=rounds_done, why=why, next="after the next round")
             self._said_behind = True
-            return SaveFailed(*done)
+            return SaveFailed(done)
         async with self._writing:
             stopped = self._is_last(done) and self._machine.is_stopping() and bool(self._ctx.kept)
             most = self._ctx.settings.stop_seconds if stopped else None
@@ -174,16 +174,16 @@ class Saver:
                     except CheckpointError:
                         await self._keep(done)
                         raise
-                return SaveFailed(*done)
+                return SaveFailed(done)
             if in_time.cancelled_caught:
                 logger.warning("checkpoint.too_slow", rounds_done=rounds_done, seconds=most)
                 await self._keep(done)
-                return Saved(*done)
+                return Saved(done)
         if self._ctx.kept:
             await self._ctx.blocking.run(self._last_state.let_go)
         self._said_behind = False
         logger.info("checkpoint.saved", rounds_done=rounds_done, folder=where)
-        return Saved(*done)
+        return Saved(done)
 
     def _is_last(self, done: RoundKey) -> bool:
         return self._machine.phase is Phase.SAVING and done == self._machine.next

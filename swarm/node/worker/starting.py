@@ -45,7 +45,7 @@ from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.row import mean
 from swarm.node.worker.saving import LastState
-from swarm.node.worker.steps import first_slots, measured
+from swarm.node.worker.steps import measured
 from swarm.records.archives import with_archive
 from swarm.records.retention import Lived
 from swarm.records.rows import read_own_rows
@@ -59,24 +59,11 @@ logger = get_logger(__name__)
 
 # ── which rounds, and with which groups ─────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
-class RoundToRedo:
-    """One round as its row tells it."""
-
-    row: MetricsRow
-    local: int
-    """Own questions."""
-    external: tuple[GroupName, ...]
-
-    @property
-    def key(self) -> RoundKey:
-        return self.row.key
-
-
-@dataclass(frozen=True)
 class RedoPlan:
     """Lists the rounds that are to be redone, in order."""
 
-    rounds: tuple[RoundToRedo, ...]
+    rounds: tuple[MetricsRow, ...]
+    """Each as its row tells it."""
     lost: int = 0
     """Rounds after them that cannot be redone."""
     why: str = ""
@@ -100,13 +87,12 @@ def plan_redo(
     done = RoundKey(checkpoint.rounds_done, checkpoint.stages_done or 0) if checkpoint else RoundKey(0)
     by_key = {row.key: row for row in rows if row.key >= done}
     missing = [by_key[key] for key in sorted(by_key)]
-    rounds: list[RoundToRedo] = []
+    rounds: list[MetricsRow] = []
     for row in missing:
         why = _obstacle(row, len(rounds), checkpoint, settings) or _off_here(row, redone)
         if why:
             return RedoPlan(tuple(rounds), len(missing) - len(rounds), why)
-        local = settings.local_groups if row.adaptive_I is msgspec.UNSET else row.adaptive_I
-        rounds.append(RoundToRedo(row, local, tuple(parse_names(row.trained_on))))
+        rounds.append(row)
     return RedoPlan(tuple(rounds))
 
 
@@ -154,13 +140,13 @@ class Redo:
         """Redo round after round, up to the first that cannot be had; says what was redone and what is lost."""
         begun, redone, lost, why = self._ctx.clock.monotonic(), 0, plan.lost, plan.why
         if plan.rounds:
-            logger.info("rounds.redoing", first=plan.rounds[0].row.round, count=len(plan.rounds))
-        for position, round_ in enumerate(plan.rounds):
+            logger.info("rounds.redoing", first=plan.rounds[0].round, count=len(plan.rounds))
+        for position, row in enumerate(plan.rounds):
             try:
                 following = plan.rounds[position + 1 : position + 2]
-                await self._redo(round_, following, then_live=not following and not plan.lost)
+                await self._redo(row, following, then_live=not following and not plan.lost)
             except ProtocolError as error:
-                lost, why = plan.lost + len(plan.rounds) - redone, f"round {round_.row.round}: {error}"
+                lost, why = plan.lost + len(plan.rounds) - redone, f"round {row.round}: {error}"
                 break
             redone += 1
         if redone:
@@ -170,38 +156,42 @@ class Redo:
             logger.warning("rounds.lost", count=lost, why=why)
         return Redone(redone, lost)
 
-    async def _redo(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
+    async def _redo(self, row: MetricsRow, following: Sequence[MetricsRow], *, then_live: bool) -> None:
         """Raises ProtocolError where a group that it was trained on, or what a feature needs of it, cannot be had any
         more; nothing has changed then."""
         async with AsyncExitStack() as stack:
-            after = [await stack.enter_async_context(hook(round_.row)) for hook in self._rounds.hooks.again]
-            external = await self._external(round_.external)
-            own = self._ahead.pop(round_.key, None) or await self._own(round_)
-            await self._look_ahead(round_, following, then_live=then_live)
+            after = [await stack.enter_async_context(hook(row)) for hook in self._rounds.hooks.again]
+            external = await self._external(parse_names(row.trained_on))
+            own = self._ahead.pop(row.key, None) or await self._own(row)
+            await self._look_ahead(row, following, then_live=then_live)
             begun = to_train(own, external=False, scaling=self._scaling)
             await self._ctx.compute.run(self._trainer.begin_update, begun)
             rest = to_train(external, external=True, scaling=self._scaling)
             report = await self._ctx.compute.run(partial(self._trainer.finish_update, rest))
             self._rounds.rounds_trained += report.updated
-            answers = measured(own, first_slots(self._ctx.settings, round_.local))
-            exact = _measures_the_same(answers, report, round_.row)
+            answers = measured(self._ctx.settings, self._local(row), own)
+            exact = _measures_the_same(answers, report, row)
             self._exact += exact
-            logger.info("round.redone", round=round_.row.round, exact=exact)
+            logger.info("round.redone", round=row.round, exact=exact)
             for hook in after:
                 await hook(self._rounds.rounds_trained)
 
-    async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
+    async def _look_ahead(self, row: MetricsRow, following: Sequence[MetricsRow], *, then_live: bool) -> None:
         """Writes what was written ahead, or what would be next, before the update, as the machine has it."""
-        after = RoundKey(round_.key.round + 1)
-        if following and following[0].row.generated_ahead and following[0].key == after:
+        after = RoundKey(row.round + 1)
+        if following and following[0].generated_ahead and following[0].key == after:
             with suppress(ProtocolError):  # it is found out again when it is that round's turn
                 self._ahead[after] = await self._own(following[0])
         if then_live and self._ctx.settings.staleness and after.round < self._ctx.settings.max_rounds:
             await self._rounds.prepare(after)
 
-    async def _own(self, round_: RoundToRedo) -> list[ScoredGroup]:
-        published = round_.row.bytes_published > 0
-        return await self._rounds.own_groups.again(round_.key, round_.local, published=published)
+    def _local(self, row: MetricsRow) -> int:
+        """Returns how many own questions the round had."""
+        return self._ctx.settings.local_groups if row.adaptive_I is msgspec.UNSET else row.adaptive_I
+
+    async def _own(self, row: MetricsRow) -> list[ScoredGroup]:
+        published = row.bytes_published > 0
+        return await self._rounds.own_groups.again(row.key, self._local(row), published=published)
 
     async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
         """Returns the external groups in the order of the row, for sums of floats depend on it."""

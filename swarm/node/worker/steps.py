@@ -117,28 +117,21 @@ class PlayedRound:
     """How the gathering ended; None: nobody was waited for."""
     updated: Updated = field(default_factory=Updated)
     seconds: Mapping[str, float] = field(default_factory=lambda: defaultdict(float))
-    first: int | None = None
-    """The reward of the round is measured on the own groups of the first slots, so many; None: on all."""
+    measured: Sequence[ScoredGroup] = ()
+    """The own groups that the round's reward is the mean of."""
 
     @property
     def key(self) -> RoundKey:
         """The round and stage."""
         return self.opened.key
 
-    @property
-    def measured(self) -> Sequence[ScoredGroup]:
-        """The own groups that the round's reward is the mean of."""
-        return measured(self.own.groups, self.first)
 
+def measured(settings: Settings, local: int, own: Sequence[ScoredGroup]) -> Sequence[ScoredGroup]:
+    """Returns the groups that a round's reward is measured on: those of the first `local` slots, where more may follow.
 
-def first_slots(settings: Settings, local: int) -> int | None:
-    """Returns how many slots the reward is measured on, where more may follow: own_groups.py says why."""
-    return local if settings.dynamic_sampling > 1 else None
-
-
-def measured(own: Sequence[ScoredGroup], first: int | None) -> Sequence[ScoredGroup]:
-    """Returns the groups of the first slots, so many; of None all."""
-    return own if first is None else [scored for scored in own if scored.group.slot < first]
+    own_groups.py says why.
+    """
+    return own if settings.dynamic_sampling == 1 else [scored for scored in own if scored.group.slot < local]
 
 
 class DoneRound(NamedTuple):

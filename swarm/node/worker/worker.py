@@ -74,7 +74,7 @@ class Worker:
         compute: Compute,
         prepare: Prepare = anyio.lowlevel.checkpoint,
         loop_lag: Callable[[], float] = lambda: 0.0,
-        others_ready: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
+        others_ready: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
     ) -> None:
         """Make a worker that has not begun.
 
@@ -209,16 +209,15 @@ class Worker:
         )
         if self._machine.waits_for_newcomers(started.next):
             logger.info("workers.awaited", **in_words(self._ctx.settings))
-        round_, stage = started.next
         unsaved = started.redone != NOTHING_REDONE or started.rounds_saved not in (0, *started.saved)
-        self._tell(m.Ready(round_, unsaved=unsaved, stage=stage))
+        self._tell(m.Ready(started.next, unsaved))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
     async def _decide(self, tasks: TaskGroup) -> None:
         clock = self._ctx.clock
         while self._machine.phase is not m.Phase.DONE:
-            event: m.Event | None = None
-            with clock.move_on_after(self._until_wake()):
+            event, wake_at = None, self._machine.wake_at
+            with clock.move_on_after(None if wake_at is None else max(0.0, wake_at - clock.monotonic())):
                 event = await self._mailbox.receive()
             on_own_clock = self._machine.on_own_clock
             for instruction in self._machine.handle(event or m.Tick(clock.monotonic())):
@@ -236,10 +235,6 @@ class Worker:
         since = datetime.fromtimestamp(self._ctx.clock.wall() - absent, UTC).isoformat(timespec="seconds")
         logger.warning("clock.own", rounds_done=self._machine.rounds_done, no_coordinator_since=since)
 
-    def _until_wake(self) -> float | None:
-        at = self._machine.wake_at
-        return None if at is None else max(0.0, at - self._ctx.clock.monotonic())
-
     def _carry_out(self, instruction: m.Instruction, tasks: TaskGroup) -> None:
         match instruction:
             case m.Generate(key):
@@ -252,8 +247,8 @@ class Worker:
                 tasks.start_soon(self._rounds.prepare, key)
             case m.BeginUpdate(key):
                 tasks.start_soon(self._rounds.begin_update, key)
-            case m.Save(rounds_done, stages_done):
-                tasks.start_soon(self._save, RoundKey(rounds_done, stages_done))
+            case m.Save(done):
+                tasks.start_soon(self._save, done)
             case m.Finish("missed", missed):
                 self._say_missed(missed)
             case m.Finish(reason):

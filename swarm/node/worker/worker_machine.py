@@ -166,8 +166,8 @@ class WorkerMachine:
         """Take one event; instructions come in the order in which they are to be carried out."""
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case Ready(next_round, unsaved, stage) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
-                self._next = self._came_with = RoundKey(next_round, stage)
+            case Ready(following, unsaved) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
+                self._next = self._came_with = following
                 if unsaved:  # at once, so that a second death does not cost the redoing again
                     return [*self._save(), *self._idle()]
                 self._save_asked = self._saved = self._next
@@ -202,9 +202,9 @@ class WorkerMachine:
                 return self._submit(key)
             case Submitted(key) if self._working(key, Phase.SUBMITTING):
                 return self._end_round(key)
-            case Saved(rounds_done, stages_done):
-                return self._on_saved(RoundKey(rounds_done, stages_done))
-            case SaveFailed(rounds_done, stages_done) if (rounds_done, stages_done) == self._save_asked:  # else a later
+            case Saved(done):
+                return self._on_saved(done)
+            case SaveFailed(done) if done == self._save_asked:  # else a later
                 self._save_asked = self._saved
                 return self._save() if self.phase is Phase.SAVING else ()
             case Stop():
@@ -291,9 +291,8 @@ class WorkerMachine:
 
     def _all_have_come(self) -> bool:
         """Tells whether all have come, as round 0 opens with a coordinator where nobody is expected."""
-        wait = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
-        self.wake_at = wait and wait.until
-        return wait is None
+        self.wake_at = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
+        return self.wake_at is None
 
     def _score(self, key: RoundKey) -> Sequence[Instruction]:
         return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
@@ -396,7 +395,7 @@ class WorkerMachine:
         if self._save_asked == self._next:
             return ()
         self._save_asked = self._next
-        return (Save(*self._next),)
+        return (Save(self._next),)
 
     def _leave(self) -> Sequence[Instruction]:
         """Save what is not saved, and wait for a checkpoint that is still being written."""

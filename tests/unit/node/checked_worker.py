@@ -126,16 +126,16 @@ class CheckedWorker:
                 return self.handle(m.Trained(key))
             case m.Submit(key):
                 return self.handle(m.Submitted(key))
-            case m.Save(rounds_done, stages_done):
-                return self.handle(m.Saved(rounds_done, stages_done))
+            case m.Save(done):
+                return self.handle(m.Saved(done))
         return []
 
     def _take_note(self, event: m.Event) -> m.Instruction | None:
         """What the world knows after this event; the instruction that it answers, if any."""
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case m.Ready(next_round, _, stage):
-                self.next = self._first = RoundKey(next_round, stage)
+            case m.Ready(following):
+                self.next = self._first = following
             case m.ClockSeen():
                 self._note_clock(event)
             case m.CoordinatorSeen(alive, looked_at):
@@ -190,7 +190,7 @@ class CheckedWorker:
                 if isinstance(instruction, m.Submit):
                     self.next = stage_after(instruction.key, self._stages)
                 if isinstance(event, m.SaveFailed):
-                    self.saves.remove(RoundKey(event.rounds_done, event.stages_done))
+                    self.saves.remove(event.done)
                 return instruction
         return None
 
@@ -218,8 +218,7 @@ class CheckedWorker:
             case m.Submit(key):
                 assert isinstance(answered, m.Train)
                 assert answered.key == key
-            case m.Save():
-                done = RoundKey(instruction.rounds_done, instruction.stages_done)
+            case m.Save(done):
                 assert done == self.next
                 assert done not in self.saves, "no checkpoint is written twice"
                 leaves, redone = self._stopping or self._finished, done == self._first
@@ -327,7 +326,7 @@ class CheckedWorker:
 def _names(message: object) -> object:
     """The round and stage, or the checkpoint, that an event or instruction is about."""
     if isinstance(message, m.Save | m.Saved | m.SaveFailed):
-        return RoundKey(message.rounds_done, message.stages_done)
+        return message.done
     return getattr(message, "key", None)
 
 

@@ -20,10 +20,12 @@ from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlocking
 from swarm.node.worker.worker import Worker
+from swarm.records.files import read_peer
 from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.rows import read_rows
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
@@ -178,6 +180,17 @@ def released(policy: FakePolicy) -> Iterator[None]:
         yield
     finally:
         policy.go.set()
+
+
+def status_of(layout: Layout, node: str) -> str:
+    """As the node's registration says."""
+    peer = read_peer(layout.run, node)
+    return peer.status if peer else ""
+
+
+def completions_file(layout: Layout, round_: int) -> Path:
+    """What alice sampled for a round."""
+    return layout.root / keys.completions(round_, "alice")
 
 
 def rows_of(layout: Layout, node: str) -> list[MetricsRow]:

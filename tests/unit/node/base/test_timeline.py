@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import pairwise
 
 from hypothesis import given
@@ -77,16 +76,6 @@ def test_what_still_runs_counts_until_now() -> None:
         assert timeline.since(1.0) == [(1.0, 3.0)]
         watch.now = 5.0
         assert timeline.since(0.0) == [(0.0, 5.0)]
-
-
-def test_what_ended_in_an_exception_has_ended() -> None:
-    watch = Watch()
-    timeline = Timeline(watch)
-    with suppress(ValueError), timeline.running():
-        watch.now = 2.0
-        raise ValueError("broke")
-    watch.now = 9.0
-    assert timeline.since(0.0) == [(0.0, 2.0)]
 
 
 def test_the_past_can_be_forgotten() -> None:

@@ -55,8 +55,8 @@ async def delivering(**bounds: int) -> AsyncIterator[WriteQueue]:
 
 
 async def a_round(writes: WriteQueue, folder: Place, round_: int) -> None:
-    await writes.put(folder.write("rollouts", round_, droppable=True))
-    await writes.put(folder.write("row", round_, needed=True))
+    await writes.put(folder.write("rollouts", round_))
+    await writes.put(folder.write("row", round_))
     await writes.put(folder.write("reward", round_))
 
 
@@ -99,7 +99,7 @@ async def test_the_pause_grows_with_the_time_that_the_folder_has_refused(monkeyp
 async def test_a_write_that_hangs_holds_up_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_PUT", 0.05)
     go, folder = threading.Event(), Place()
-    hanging = folder.write("rollouts", droppable=True)
+    hanging = folder.write("rollouts")
     hanging.write = lambda: folder.taken.append("late") if go.wait(WITHIN) else None
     async with delivering() as writes:
         await writes.put(hanging)
@@ -153,8 +153,8 @@ async def test_what_a_strange_folder_blocks_is_left_out_and_holds_up_nothing() -
     folder = Place()
     with capture_logs() as logs:
         async with delivering() as writes:
-            await writes.put(folder.write("rollouts", 7, droppable=True, blocked=True))
-            await writes.put(folder.write("row", 7, needed=True))
+            await writes.put(folder.write("rollouts", 7, blocked=True))
+            await writes.put(folder.write("row", 7))
             assert folder.taken == ["row 7"]
     (blocked,) = logs
     assert (blocked["event"], blocked["what"], blocked["round"]) == ("folder.path_blocked", "rollouts", 7)
@@ -163,7 +163,7 @@ async def test_what_a_strange_folder_blocks_is_left_out_and_holds_up_nothing() -
 async def test_a_row_whose_file_is_blocked_ends_the_node() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         async with delivering() as writes:
-            await writes.put(Place().write("row", needed=True, blocked=True))
+            await writes.put(Place().write("row", blocked=True))
     assert caught.group_contains(StoreError, match="cannot write it")
 
 

@@ -23,7 +23,7 @@ from swarm.wire.codec import encode
 from tests.adversaries import coordination
 from tests.layout import Layout
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
-from tests.unit.node.nodes import make_coordinator, run_all, running, until, unwritable
+from tests.unit.node.nodes import make_coordinator, run_all, running, status_of, until, unwritable
 
 pytestmark = pytest.mark.anyio
 
@@ -53,11 +53,6 @@ async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]
 def beat_of(layout: Layout, node: str) -> int:
     peer = read_peer(layout.run, node)
     return peer.beat if peer else 0
-
-
-def status_of(layout: Layout, node: str) -> str:
-    peer = read_peer(layout.run, node)
-    return peer.status if peer else ""
 
 
 def events_of(logs: list[Any]) -> list[str]:

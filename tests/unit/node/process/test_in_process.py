@@ -17,7 +17,6 @@ from swarm.errors import ConfigError, MissedError, StoreError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.process.daemon import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.system import run_until_signal
-from swarm.node.process.wiring import Barrier
 from swarm.provenance import cores
 from tests.patience import PATIENCE
 from tests.unit.log_files import log_in
@@ -140,28 +139,6 @@ def test_a_setting_that_no_worker_can_run_with_ends_all_before_anything_starts(t
     with pytest.raises(ConfigError, match="has no task 'chess'"):
         run_workers(make_settings(tmp_path, node_id="w", tasks=("chess",)), 2)
     assert not list(tmp_path.iterdir())
-
-
-def test_no_node_of_a_process_begins_before_the_last_of_them_is_ready() -> None:
-    begun: list[int] = []
-
-    async def node(number: int, barrier: Barrier) -> None:
-        for step in range(2):
-            await barrier.wait()
-            begun.append(3 * step + number)
-
-    async def main() -> None:
-        barrier = Barrier(3)
-        async with anyio.create_task_group() as nodes:
-            for number in range(2):
-                nodes.start_soon(node, number, barrier)
-            await anyio.wait_all_tasks_blocked()
-            assert begun == []
-            nodes.start_soon(node, 2, barrier)
-        assert sorted(begun[:3]) == [0, 1, 2], "a second step was taken before all had taken the first"
-        assert sorted(begun[3:]) == [3, 4, 5]
-
-    anyio.run(main)
 
 
 def test_nodes_of_one_process_need_no_lease_and_share_the_cores_that_a_large_model_needs() -> None:

@@ -16,7 +16,6 @@ from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import Replied
 from swarm.types import Completion, Dialogue, Origin, Question, Ready, RoundKey, Turn
-from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.judge_messages import JudgeAnswer
 from swarm.wire.messages import CompletionsFile, PeerFile, RolloutEntry
@@ -31,6 +30,7 @@ from tests.unit.node.factories import (
 )
 from tests.unit.node.nodes import (
     comparable,
+    completions_file,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -188,10 +188,6 @@ async def test_a_node_that_died_is_what_it_would_have_been(
     assert other.weights == one.weights
     assert comparable(broken) == comparable(whole)
     assert other.trained == one.trained, "every token of every turn"
-
-
-def completions_file(layout: Layout, round_: int) -> Path:
-    return layout.root / keys.completions(round_, "alice")
 
 
 class HeldScorer(Conversing):

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from swarm.config import load_settings
 from swarm.errors import ConfigError
@@ -17,12 +16,12 @@ from swarm.tasks.scoring import GroupScore
 from swarm.types import Completion, Origin, RoundKey
 from swarm.wire.codec import to_groups
 from tests.layout import Layout
-from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_ghost, make_settings
-from tests.unit.node.nodes import comparable, make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
+from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_settings
+from tests.unit.node.nodes import make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS, KILLED_IN = 5, 3
+ROUNDS = 5
 DYNAMIC: dict[str, Any] = {"dynamic_sampling": 4, "liveness_timeout": 60.0, "checkpoint_interval": 2}
 
 
@@ -62,23 +61,6 @@ async def test_a_round_goes_on_asking_until_enough_groups_have_a_signal_or_its_a
         counts.append(row.local_groups)
     assert max(counts) > 3
     assert all(count <= 2 * 4 for count in counts)
-
-
-async def test_a_killed_node_comes_to_the_same_weights_and_rows(tmp_path: Path) -> None:
-    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    one, other = FakePolicy(), FakePolicy()
-    for layout in (whole, broken):
-        make_ghost(layout, "bob", rounds=ROUNDS)
-    await play_to_the_end(whole, range(ROUNDS), alice(whole, one))
-    async with running(alice(broken)):
-        await play_rounds(broken, range(KILLED_IN))
-    with capture_logs() as logs:
-        again = alice(broken, other)
-        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), again)
-    assert other.weights == one.weights
-    assert comparable(broken) == comparable(whole)
-    (redone,) = [log for log in logs if log["event"] == "rounds.redone"]
-    assert redone["exact"] == redone["count"]
 
 
 async def test_what_was_sampled_in_all_attempts_and_not_published_is_taken_up(layout: Layout) -> None:

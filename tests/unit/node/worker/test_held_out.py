@@ -87,12 +87,6 @@ def learned(row: MetricsRow) -> tuple[object, ...]:
     return (row.round, row.my_reward, row.cumulative_reward, row.tokens_generated, row.task_rewards, row.loss)
 
 
-async def test_without_a_judge_nothing_is_generated_or_written_for_one(layout: Layout) -> None:
-    policy = await play(layout)
-    assert policy.generated == len(ROUNDS)
-    assert not layout.judge_answers.exists()
-
-
 REFUSED = [
     ("malformed", b"{"),
     ("malformed", b'{"round": 0}'),

@@ -8,7 +8,6 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.worker.row import MOST_SPANS
 from swarm.tasks.scoring import GroupScore
 from swarm.types import Completion, Origin, RoundKey
 from swarm.wire.codec import encode
@@ -176,20 +175,6 @@ async def test_what_is_generated_ahead_stands_in_the_row_of_the_round_in_which_i
     assert sum(len(row.generating) for row in rows) >= len(rows), "it stands in an earlier row"
     ends = [row.timestamp - row.seconds_round + row.updating[-1][1] for row in rows]
     assert ends == sorted(ends)
-
-
-async def test_of_many_peers_files_a_row_says_few_times(layout: Layout) -> None:
-    names = [f"peer{number}" for number in range(3 * MOST_SPANS)]
-    for name in names:
-        make_ghost(layout, name)
-    async with running(make_worker(layout, "alice", external_groups=64)):
-        await set_clock(layout, 0)
-        await until(lambda: layout.rollout_file(R0, "alice").exists())
-        for name in names:
-            put(layout.rollout_file(R0, name), encode(make_rollouts(name, R0)))
-            await anyio.lowlevel.checkpoint()
-        await until(lambda: rows_of(layout, "alice"))
-    assert 0 < len(rows_of(layout, "alice")[0].fetching) <= MOST_SPANS
 
 
 def put_rollouts(layout: Layout, peer: str) -> None:

@@ -221,7 +221,7 @@ def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tu
     machine = WorkerMachine(asked)
     key, given_out = RoundKey(mine), list[Instruction]()
     machine.handle(PeersLive(frozenset(PEERS), 0.0))
-    machine.handle(Ready(mine))
+    machine.handle(Ready(key))
     for peer, round_ in arrivals:
         machine.handle(PeersArrived(RoundKey(round_), frozenset({peer}), 1.0))
     for event in (Generated(key), Scored(key), Published(key, 2.0)):

@@ -18,7 +18,6 @@ from swarm.records.janitor import Janitor, Rules
 from swarm.records.liveness import STARTING
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
-from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
 from tests.layout import Layout
@@ -34,6 +33,7 @@ from tests.unit.node.factories import (
 )
 from tests.unit.node.nodes import (
     comparable,
+    completions_file,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -44,6 +44,8 @@ from tests.unit.node.nodes import (
     set_clock,
     until,
 )
+from tests.unit.node.worker.test_dynamic_sampling import RareSignal
+from tests.unit.node.worker.test_unmade_questions import Limited
 
 pytestmark = pytest.mark.anyio
 
@@ -79,54 +81,58 @@ PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]]
 def test_what_is_redone_is_what_the_rows_say_since_the_checkpoint(tmp_path: Path, what: str) -> None:
     rows, checkpoint, rounds, lost, why = PLANS[what]
     plan = plan_redo(rows, checkpoint, make_settings(tmp_path, redo_rounds=3 if rows is FIVE else 100))
-    assert ([one.row.round for one in plan.rounds], plan.lost) == (rounds, lost)
+    assert ([one.round for one in plan.rounds], plan.lost) == (rounds, lost)
     assert why in plan.why
 
 
-def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path: Path) -> None:
-    rows = [row(0, ["bob/0/0/1", "eve/1/2/0"]), row(1, adaptive_I=3)]
-    first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
-    assert first.external == ((RoundKey(0), "bob", 1), (RoundKey(1, 2), "eve", 0))
-    assert (first.local, second.local) == (2, 3)
-
-
 # ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────
-def alice(layout: Layout, policy: FakePolicy | None = None, **settings: Any) -> Worker:
+def alice(
+    layout: Layout, policy: FakePolicy | None = None, source: FakeTaskSource | None = None, **settings: Any
+) -> Worker:
     """With a peer that counts as alive for as long as any test takes."""
-    return make_worker(layout, "alice", policy, **{"liveness_timeout": 60.0, "checkpoint_interval": 100, **settings})
+    usual = {"liveness_timeout": 60.0, "checkpoint_interval": 100}
+    return make_worker(layout, "alice", policy, source, **usual | settings)
 
 
-async def undisturbed(layout: Layout, **settings: Any) -> FakePolicy:
+async def undisturbed(layout: Layout, source: FakeTaskSource | None = None, **settings: Any) -> FakePolicy:
     make_ghost(layout, "bob", rounds=ROUNDS)
     policy = FakePolicy()
-    await play_to_the_end(layout, range(ROUNDS), alice(layout, policy, **settings))
+    await play_to_the_end(layout, range(ROUNDS), alice(layout, policy, source, **settings))
     return policy
 
 
-async def killed(layout: Layout, **settings: Any) -> None:
+async def killed(layout: Layout, source: FakeTaskSource | None = None, **settings: Any) -> None:
     """Up to KILLED_IN rounds, then nothing is saved; what was saved on the way stays."""
     make_ghost(layout, "bob", rounds=ROUNDS)
-    async with running(alice(layout, **settings)):
+    async with running(alice(layout, source=source, **settings)):
         await play_rounds(layout, range(KILLED_IN))
         interval = settings.get("checkpoint_interval", 100)
         due = KILLED_IN // interval * interval
         await until(lambda: not due or layout.checkpoint(due, "alice").exists())
 
 
-async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path) -> None:
-    """From a checkpoint; the simulation kills nodes of every kind."""
+KINDS: dict[str, tuple[FakeTaskSource, dict[str, Any]]] = {
+    "adaptive": (FakeTaskSource(), {"checkpoint_interval": 3, "adaptive": True}),
+    "with dynamic sampling": (RareSignal(), {"checkpoint_interval": 3, "dynamic_sampling": 4}),
+    "without some of its questions": (Limited(), {"local_groups": 4}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, kind: str) -> None:
+    """From a checkpoint or from the beginning; the simulation kills nodes of more kinds."""
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    settings = {"checkpoint_interval": 3, "adaptive": True}
-    one = await undisturbed(whole, **settings)
-    await killed(broken, **settings)
+    source, settings = KINDS[kind]
+    one = await undisturbed(whole, source, **settings)
+    await killed(broken, source, **settings)
     other = FakePolicy()
     with capture_logs() as logs:
-        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
+        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, source, **settings))
     assert any(row.external_groups for row in rows_of(whole, "alice")), "nothing external was trained on"
     assert other.weights == one.weights
     assert comparable(broken) == comparable(whole)
     redone = [log for log in logs if log["event"] == "rounds.redone"]
-    assert [log["count"] for log in redone] == [KILLED_IN % 3]
+    assert [log["count"] for log in redone] == [KILLED_IN % settings.get("checkpoint_interval", 100)]
 
 
 async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path) -> None:
@@ -143,10 +149,6 @@ async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path
     assert other.weights == one.weights
     assert [log["count"] for log in logs if log["event"] == "rounds.redone"] == [KILLED_IN]
     assert not [log for log in logs if log["event"] == "rounds.lost"]
-
-
-def completions_file(layout: Layout, round_: int) -> Path:
-    return layout.root / keys.completions(round_, "alice")
 
 
 @pytest.mark.parametrize("forced", [None, (0, 1)])

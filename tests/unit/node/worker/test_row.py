@@ -66,6 +66,7 @@ def make_row(
         gathered=gathered,
         updated=updated or Updated(),
         seconds=seconds or {},
+        measured=own,
     )
     row = metrics_row(played, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny")
     return {name: getattr(row, name) for name in row.__struct_fields__}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,8 @@ from swarm.errors import ProtocolError
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Question, RoundKey
 from tests.layout import Layout
-from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_ghost
-from tests.unit.node.nodes import make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
+from tests.unit.node.factories import DRAWS, FakeTaskSource
+from tests.unit.node.nodes import make_worker, play_to_the_end, rollouts_of, rows_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 ROUNDS = 3
@@ -37,16 +36,3 @@ async def test_they_are_left_out_and_the_others_keep_their_slots(layout: Layout,
     first = rollouts_of(layout, 0, "alice")
     assert {*first.rollouts, *(first.earlier or ())} == {"0", "2", "3"}
     assert not layout.rollout_file(RoundKey(1), "alice").exists(), "a file without groups is refused"
-
-
-async def test_a_killed_node_has_its_weights_again(tmp_path: Path) -> None:
-    policies, layouts = [FakePolicy() for _ in range(3)], [Layout(tmp_path / name, "exp") for name in ("a", "b")]
-    settings = {"source": Limited(), "local_groups": 4, "liveness_timeout": 60.0, "checkpoint_interval": 100}
-    for layout in layouts:
-        make_ghost(layout, "bob", rounds=ROUNDS)
-    await play_to_the_end(layouts[0], range(ROUNDS), make_worker(layouts[0], "alice", policies[0], **settings))
-    async with running(make_worker(layouts[1], "alice", policies[1], **settings)):
-        await play_rounds(layouts[1], range(ROUNDS - 1))
-    again = make_worker(layouts[1], "alice", policies[2], **settings)
-    await play_to_the_end(layouts[1], range(ROUNDS - 1, ROUNDS), again)
-    assert policies[2].weights == policies[0].weights != "fresh"

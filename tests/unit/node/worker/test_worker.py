@@ -51,17 +51,13 @@ from tests.unit.node.nodes import (
     run_all,
     running,
     set_clock,
+    status_of,
     until,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 
 R0 = RoundKey(0)
-
-
-def status_of(layout: Layout, node: str) -> str:
-    peer = read_peer(layout.run, node)
-    return peer.status if peer else ""
 
 
 # ── whole swarms ────────────────────────────────────────────────────────────────────────────────────────────────────

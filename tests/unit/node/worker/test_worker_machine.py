@@ -44,7 +44,7 @@ def make_worker(
     worker = checked_worker(**settings)
     if phase is m.Phase.LOADING:
         return worker
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     worker.handle(m.PeersLive(live, now))
     if phase is m.Phase.IDLE:
         return worker
@@ -81,7 +81,7 @@ def test_a_round_goes_through_all_its_steps_in_order() -> None:
 
 def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
     worker = checked_worker(external_groups=0, staleness=1)
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     worker.handle(clock(0, max_rounds=4))
     assert worker.handle(m.Generated(R0)) == [m.Score(R0), m.GenerateAhead(R1)]
     drive(worker, m.Phase.IDLE)
@@ -94,7 +94,7 @@ def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
 
 def test_after_a_skip_generating_ahead_begins_anew() -> None:
     worker = checked_worker(external_groups=0, staleness=1)
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     worker.handle(clock(0))
     drive(worker, m.Phase.IDLE)
     assert worker.handle(clock(5)) == [m.Generate(R5, 4)]
@@ -104,7 +104,7 @@ def test_after_a_skip_generating_ahead_begins_anew() -> None:
 def test_nothing_begins_before_the_policy_is_loaded() -> None:
     worker = make_worker(m.Phase.LOADING)
     assert worker.handle(clock(3)) == []
-    assert worker.handle(m.Ready(0)) == [m.Generate(RoundKey(3), 3)]
+    assert worker.handle(m.Ready(R0)) == [m.Generate(RoundKey(3), 3)]
 
 
 def test_a_node_that_joins_late_begins_where_the_clock_is() -> None:
@@ -149,7 +149,7 @@ def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> 
 def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_as_any_look_does() -> None:
     """After a pause the first that is seen may be an old copy; the deadline is over all the same."""
     worker = checked_worker(external_groups=4, round_interval=10.0)
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     worker.handle(m.PeersLive(PEERS, 0.0))
     worker.handle(clock(1))
     drive(worker, m.Phase.GATHERING)
@@ -218,7 +218,7 @@ def test_while_nobody_at_all_is_there_the_deadline_is_the_longest() -> None:
         m.Published(R5, 0.5),
         m.Trained(R0),
         m.Submitted(R0),
-        m.Saved(0),
+        m.Saved(R0),
         m.PeersArrived(R1, frozenset({"carol"}), 0.5),
         m.PeersArrived(RoundKey(0, 1), frozenset({"carol"}), 0.5),
         m.PeersArrived(R0, frozenset({"bob"}), 0.5),
@@ -236,8 +236,8 @@ def test_stale_foreign_and_repeated_events_end_no_gathering(event: m.Event) -> N
 def test_the_end_of_the_experiment_saves_and_finishes() -> None:
     worker = make_worker()
     run_round(worker, 0)
-    assert worker.handle(clock(1, finished=True)) == [m.Save(1)]
-    assert worker.handle(m.Saved(1)) == [m.Finish("finished")]
+    assert worker.handle(clock(1, finished=True)) == [m.Save(R1)]
+    assert worker.handle(m.Saved(R1)) == [m.Finish("finished")]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_who_comes_when_all_rounds_are_over_has_missed_those_that_no_earlier_lif
     """As a worker that Slurm queued again after its node was lost."""
     worker = make_worker(m.Phase.LOADING)
     worker.handle(clock(3, finished=True))
-    assert worker.handle(m.Ready(before)) == [reason]
+    assert worker.handle(m.Ready(RoundKey(before))) == [reason]
 
 
 def test_an_experiment_without_a_round_was_missed_by_nobody() -> None:
@@ -267,7 +267,7 @@ def test_a_finished_experiment_that_was_reopened_goes_on() -> None:
     worker = make_worker(m.Phase.LOADING)
     worker.handle(clock(5, finished=True))
     worker.handle(clock(5, finished=False))
-    assert worker.handle(m.Ready(5)) == [m.Generate(R5, 0)]
+    assert worker.handle(m.Ready(R5)) == [m.Generate(R5, 0)]
 
 
 @pytest.mark.parametrize("phase", [m.Phase.LOADING, m.Phase.IDLE])
@@ -302,7 +302,7 @@ def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
 
     def recording(event: m.Event) -> Sequence[m.Instruction]:
         instructions = handle(event)
-        asked.extend(i.rounds_done for i in instructions if isinstance(i, m.Save))
+        asked.extend(i.done.round for i in instructions if isinstance(i, m.Save))
         return instructions
 
     worker.machine.handle = recording  # type: ignore[method-assign]
@@ -314,9 +314,9 @@ def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
 
 def test_a_checkpoint_that_failed_on_the_way_is_asked_for_again_at_the_end() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
-    assert worker.handle(m.Submitted(R0)) == [m.Save(1)]
-    assert list(worker.machine.handle(m.SaveFailed(1))) == []
-    assert list(worker.machine.handle(clock(1, finished=True))) == [m.Save(1)]
+    assert worker.handle(m.Submitted(R0)) == [m.Save(R1)]
+    assert list(worker.machine.handle(m.SaveFailed(R1))) == []
+    assert list(worker.machine.handle(clock(1, finished=True))) == [m.Save(R1)]
 
 
 def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
@@ -328,16 +328,16 @@ def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
 
 def test_leaving_waits_for_a_checkpoint_that_is_still_being_written() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
-    assert worker.handle(m.Submitted(R0)) == [m.Save(1)]
+    assert worker.handle(m.Submitted(R0)) == [m.Save(R1)]
     assert worker.handle(m.Stop(1.0)) == [], "neither a second one nor the end"
     assert worker.machine.phase is m.Phase.SAVING
-    assert worker.handle(m.Saved(1)) == [m.Finish("stopped")]
+    assert worker.handle(m.Saved(R1)) == [m.Finish("stopped")]
 
 
 def test_the_next_round_does_not_wait_for_a_checkpoint() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
     worker.handle(clock(1))
-    assert worker.handle(m.Submitted(R0)) == [m.Save(1), m.Generate(R1, 0)]
+    assert worker.handle(m.Submitted(R0)) == [m.Save(R1), m.Generate(R1, 0)]
 
 
 def test_a_slow_older_checkpoint_does_not_end_the_wait_for_the_last() -> None:
@@ -349,8 +349,8 @@ def test_a_slow_older_checkpoint_does_not_end_the_wait_for_the_last() -> None:
     worker.handle(m.Stop(1.0))
     for _ in range(2):
         worker.answer(next(step for step in worker.pending if not isinstance(step, m.Save)), 1.0)
-    assert worker.handle(m.Saved(1)) == []
-    assert worker.handle(m.Saved(2)) == [m.Finish("stopped")]
+    assert worker.handle(m.Saved(R1)) == []
+    assert worker.handle(m.Saved(RoundKey(2))) == [m.Finish("stopped")]
 
 
 @pytest.mark.parametrize("unsaved", [False, True])
@@ -358,14 +358,14 @@ def test_a_node_that_was_stopped_while_it_loaded_begins_nothing_when_it_is_ready
     worker = make_worker(m.Phase.LOADING)
     worker.handle(clock(3))
     assert worker.handle(m.Stop(0.0)) == [m.Finish("stopped")]
-    assert worker.handle(m.Ready(3, unsaved)) == []
+    assert worker.handle(m.Ready(RoundKey(3), unsaved)) == []
 
 
 def test_a_last_checkpoint_that_failed_is_written_again() -> None:
     worker = make_worker(m.Phase.SUBMITTING)
     worker.handle(m.Submitted(R0))
     worker.handle(clock(1, finished=True))
-    assert worker.handle(m.SaveFailed(1)) == [m.Save(1)]
+    assert worker.handle(m.SaveFailed(R1)) == [m.Save(R1)]
 
 
 # ── without a coordinator ───────────────────────────────────────────────────────────────────────────────────────────
@@ -380,7 +380,7 @@ def make_alone(*, rounds: int = 3, expected: int = 1, window: int = 1, live: fro
 
 def test_on_its_own_clock_a_node_does_one_round_after_the_other_and_is_finished() -> None:
     worker = make_alone(rounds=3, live=frozenset())
-    assert worker.handle(m.Ready(0)) == [m.Generate(R0, 0)]
+    assert worker.handle(m.Ready(R0)) == [m.Generate(R0, 0)]
     drive(worker, m.Phase.DONE)
     assert worker.trained == [R0, R1, RoundKey(2)]
     assert worker.finish == m.Finish("finished")
@@ -388,7 +388,7 @@ def test_on_its_own_clock_a_node_does_one_round_after_the_other_and_is_finished(
 
 def test_on_its_own_clock_a_node_believes_no_state_file_and_no_coordinator() -> None:
     worker = make_alone(rounds=9)
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     assert worker.handle(clock(5, finished=True)) == []
     assert worker.handle(m.CoordinatorSeen(True, 1.0)) == []
     assert worker.machine.on_own_clock
@@ -396,7 +396,7 @@ def test_on_its_own_clock_a_node_believes_no_state_file_and_no_coordinator() -> 
 
 def test_nodes_on_their_own_clocks_begin_together() -> None:
     worker = make_alone(expected=4)
-    assert worker.handle(m.Ready(0)) == []
+    assert worker.handle(m.Ready(R0)) == []
     assert worker.handle(m.PeersLive(PEERS, 2.0)) == []
     assert worker.handle(m.PeersLive(PEERS | {"dave"}, 3.0)) == [m.Generate(R0, 0)]
     assert worker.machine.wake_at is None
@@ -404,7 +404,7 @@ def test_nodes_on_their_own_clocks_begin_together() -> None:
 
 def test_nobody_who_does_not_come_is_waited_for_longer_than_an_interval() -> None:
     worker = make_alone(expected=4)
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     assert worker.machine.wake_at == 10.0
     assert worker.handle(m.Tick(9.9)) == []
     assert worker.handle(m.Tick(10.0)) == [m.Generate(R0, 0)]
@@ -419,7 +419,7 @@ def make_settling(*, live: frozenset[str] = frozenset(), **settings: Any) -> Che
 
 def test_nodes_on_their_own_clocks_settle_as_workers_of_a_coordinator_do() -> None:
     worker = make_settling(round_interval=60.0)
-    assert worker.handle(m.Ready(0)) == []
+    assert worker.handle(m.Ready(R0)) == []
     assert worker.machine.wake_at == 15.0
     assert worker.handle(m.PeersLive(frozenset(), 12.0, coming=frozenset({"bob"}))) == []
     assert worker.handle(m.PeersLive(frozenset({"bob"}), 26.0)) == []
@@ -429,14 +429,14 @@ def test_nodes_on_their_own_clocks_settle_as_workers_of_a_coordinator_do() -> No
 def test_who_comes_to_peers_at_work_or_shares_nothing_begins_at_once() -> None:
     worker = make_settling()
     worker.handle(m.PeersLive(PEERS, 1.0, publishing=PEERS))
-    assert worker.handle(m.Ready(0)) == [m.Generate(R0, 0)]
-    assert make_settling(external_groups=0).handle(m.Ready(0)) == [m.Generate(R0, 0)]
+    assert worker.handle(m.Ready(R0)) == [m.Generate(R0, 0)]
+    assert make_settling(external_groups=0).handle(m.Ready(R0)) == [m.Generate(R0, 0)]
 
 
 def gathering_alone(*arrivals: tuple[int, str], window: int) -> CheckedWorker:
     """In round 5, with these groups there."""
     worker = make_alone(rounds=9, window=window)
-    worker.handle(m.Ready(5))
+    worker.handle(m.Ready(R5))
     for round_, peer in arrivals:
         worker.handle(m.PeersArrived(RoundKey(round_), frozenset({peer}), 0.5))
     drive(worker, m.Phase.GATHERING, 1.0)
@@ -489,7 +489,7 @@ def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_
     worker = checked_worker(patience=20.0, max_rounds=6)
     worker.handle(m.PeersLive(PEERS, 0.0))
     worker.handle(m.CoordinatorSeen(False, 0.0))
-    worker.handle(m.Ready(0))
+    worker.handle(m.Ready(R0))
     assert worker.handle(m.CoordinatorSeen(False, 99.0)) == [], "nobody has begun: a coordinator is yet to come"
     worker.handle(m.CoordinatorSeen(True, 100.0))
     worker.handle(m.PeersLive(PEERS, 101.0, publishing=frozenset({"bob"})))
@@ -501,7 +501,7 @@ def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_
 def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
     """A coordinator that died for good, and a state file that somebody else wrote over."""
     worker = checked_worker(patience=20.0, max_rounds=6)
-    worker.handle(m.Ready(5))
+    worker.handle(m.Ready(R5))
     worker.handle(m.CoordinatorSeen(False, 0.0))
     assert worker.handle(m.CoordinatorSeen(False, 20.0)) == [m.Generate(R5, 0)]
     drive(worker, m.Phase.DONE, 20.0)
@@ -513,7 +513,7 @@ def test_a_node_that_leaves_is_not_woken_any_more() -> None:
     worker = make_worker(patience=20.0)
     run_round(worker, 0)
     worker.handle(m.CoordinatorSeen(False, 5.0))
-    assert worker.handle(m.Stop(6.0)) == [m.Save(1)]
+    assert worker.handle(m.Stop(6.0)) == [m.Save(R1)]
     assert worker.machine.wake_at is None
     assert worker.handle(m.CoordinatorSeen(False, 30.0)) == []
     assert worker.machine.wake_at is None
@@ -571,7 +571,7 @@ noise = st.one_of(
     st.builds(m.Trained, keys),
     st.builds(m.Submitted, keys),
 )
-deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0)), st.just(m.Stop(0.0)))
+deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(R0)), st.just(m.Stop(0.0)))
 
 
 @settings(max_examples=150, deadline=None)
@@ -603,7 +603,7 @@ def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when
                 worker.answer(worker.pending[0], 0.0)
         elif isinstance(event, m.Ready):
             if not ready and not worker.done:
-                worker.handle(m.Ready(first_round))
+                worker.handle(m.Ready(RoundKey(first_round)))
                 ready = True
         elif not isinstance(event, str):
             worker.handle(event)
