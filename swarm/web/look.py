@@ -56,9 +56,7 @@ class WebLook:
         self.run = run
         self.history: History = {}
         self._reader = HistoryReader(run)
-        self._status = StatusReader(
-            self._reader.run, liveness_timeout=liveness_timeout, here=here, replication=replication
-        )
+        self._status = StatusReader(self._reader, liveness_timeout=liveness_timeout, here=here, replication=replication)
         self._standing: dict[str, Any] = {}
 
     def refresh(self, wall: float) -> None:

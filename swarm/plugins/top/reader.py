@@ -36,7 +36,7 @@ class TopReader:
     def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
         self.run = run
         self._reader = HistoryReader(run)
-        self._status = StatusReader(self._reader.run, liveness_timeout=liveness_timeout, here=here)
+        self._status = StatusReader(self._reader, liveness_timeout=liveness_timeout, here=here)
         self._moment: Moment | None = None
         self._moment_of: tuple[int | None, int | None, int] = (None, None, -1)
 
