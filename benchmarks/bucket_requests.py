@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
 from swarm.config import without_settings
-from swarm.views.requests import DAY, PRICES, RequestPrice
 from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
 
@@ -42,6 +41,24 @@ class Asked(NamedTuple):
     place: str
     """First part of the key."""
     bytes: int
+
+
+class RequestPrice(NamedTuple):
+    """US dollars per 1,000 requests, without storage and traffic."""
+
+    writes: float
+    lists: float
+    reads: float
+
+
+DAY = 86_400.0
+PRICES = {
+    "s3": RequestPrice(0.005, 0.005, 0.0004),
+    "gs": RequestPrice(0.005, 0.005, 0.0004),
+    "az": RequestPrice(0.0065, 0.0065, 0.0005),
+}
+"""Scheme of a bucket's URL -> list prices of 2025: Amazon S3 Standard in us-east-1, Google Cloud Storage Standard in
+one region, Azure Blob Storage hot with local redundancy. Other servers that speak S3 charge otherwise, or nothing."""
 
 
 def kind_of(request: Request) -> str:

@@ -84,9 +84,6 @@ class NodeEvents:
     def _take_some(self, lines: Sequence[bytes], said: Sequence[_Event | None]) -> None:
         alarming = b"memory" in b"\n".join(lines).lower()
         for number, (line, event) in enumerate(zip(lines, said, strict=True), self.lines + 1):
-            if self.junk >= growing.MOST_JUNK:
-                self.lines = number - 1
-                return
             if event is None:
                 self.junk += 1
             elif event.event in _TELLING:

@@ -281,8 +281,8 @@ History = Mapping[str, NodeHistory]
 """Node -> what its rows are; nodes that have logs."""
 
 
-class HistoryReader:
-    """Owns how far the rows of each node have been read, and what they say.
+class HistoryReader(RunReader):
+    """Follows a run, and keeps what the rows of each node say.
 
     reader = HistoryReader(run)
     history = reader.look()          # a second look costs what has come since
@@ -290,9 +290,8 @@ class HistoryReader:
     """
 
     def __init__(self, run: Run) -> None:
+        super().__init__(run, begin=self._begin_history)
         self.history: dict[str, NodeHistory] = {}
-        self.run = RunReader(run, begin=self._begin)
-        """Follows the run by the same rows: they are read once for both."""
         self._room = HistoryRoom()
 
     def look(self) -> History:
@@ -301,9 +300,9 @@ class HistoryReader:
         Raises:
             StoreError: the place itself fails.
         """
-        return self.history if self.run.refresh().progress else {}
+        return self.history if self.refresh().progress else {}
 
-    def _begin(self, node: str) -> NodeHistory:
+    def _begin_history(self, node: str) -> NodeHistory:
         before = self.history.pop(node, None)
         self._room.left = MOST_HELD - sum(map(len, self.history.values()))
         held = (len(task.places) for of_node in self.history.values() for task in of_node.tasks.values())
@@ -319,5 +318,5 @@ def read_to_sum_up(run: Run) -> tuple[dict[str, NodeHistory], RunSnapshot]:
         StoreError: the place itself fails.
     """
     reader = HistoryReader(run)
-    now = reader.run.refresh()
+    now = reader.refresh()
     return {node: reader.history[node] for node in sorted(now.progress) if len(reader.history[node])}, now

@@ -83,13 +83,16 @@ class RolloutFiles:
             limit: bytes of its file, and of those of single groups together.
 
         Raises:
-            ProtocolError: it cannot be taken, or has another form.
+            ProtocolError: it cannot be taken, has another form, or speaks for another node, round or stage.
         """
         place = keys.rollout(key, node)
         try:
             file = decode(self.read(place, limit), RolloutFile, self._run.store.describe(place))
         except FileNotFoundError:
             return None
+        if (file.peer_id, file.round, file.stage) != (node, *key):
+            said = f"it says {file.peer_id[:80]!r}, round {file.round}, stage {file.stage}"
+            raise ProtocolError("misplaced", f"{self._run.store.describe(place)} is another node's, or round's: {said}")
         return put_together(file, node, key, self.read, most_bytes=limit)
 
     def read(self, place: str, limit: int) -> bytes:

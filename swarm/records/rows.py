@@ -61,16 +61,13 @@ class MetricsRows(NamedTuple):
     """Rows left out or clamped."""
 
 
-def read_rows(run: Run, node: str) -> MetricsRows:
-    """Returns all rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
-    return read_columns(run, node, MetricsRow)
-
-
-def read_columns(run: Run, node: str, form: type[MetricsRow], most_reads: int | None = MOST_READS) -> MetricsRows:
-    """Reads a node's rows as read_rows does, and keeps of each the columns of a form.
+def read_rows(
+    run: Run, node: str, form: type[MetricsRow] = MetricsRow, most_reads: int | None = MOST_READS
+) -> MetricsRows:
+    """Returns the rows of one node with the columns of a form; a missing file has none.
 
     Args:
-        most_reads: None: to the end, however many rows that are.
+        most_reads: those of one look, and at most MOST_ROWS; None: to the end, however many rows that are.
     """
     rows: list[MetricsRow] = []
     others, odd, growing = 0, Odd(), GrowingLines(run.store, keys.metrics(node))
@@ -92,7 +89,7 @@ def read_own_rows(run: Run, node: str) -> MetricsRows:
     """
     with suppress(StoreError):
         run.store.sync(keys.metrics(node))
-    return read_columns(run, node, MetricsRow, most_reads=None)
+    return read_rows(run, node, most_reads=None)
 
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:

@@ -26,7 +26,7 @@ from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.retention import LEAST_KEPT
 from swarm.records.rollouts import RolloutFiles, read_cleaned
-from swarm.records.rows import MetricsRows, read_columns
+from swarm.records.rows import MetricsRows, read_rows
 from swarm.records.starts import starts_of
 from swarm.records.table import columns
 from swarm.store.run import Run
@@ -144,7 +144,7 @@ def read_records(run: Run, *, partial: bool, expected: Expected = NOTHING_EXPECT
         published=published,
         cleaned=cleaned,
         rewards=rewards,
-        rows={node: read_columns(run, node, CHECKED) for node in now.logged},
+        rows={node: read_rows(run, node, CHECKED) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
     )
 

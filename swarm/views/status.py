@@ -177,7 +177,7 @@ class StatusReader:
             distrusted=distrusted(now.progress),
             hints=now.hints(),
             rewards_spread=spread(_last_rewards(now)),
-            requests=requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent),
+            requests=requests_of(now.progress.values(), now.run.store.facts().spent),
             made_by=now.made_by,
             replication=self._replication(),
         )

@@ -117,7 +117,7 @@ def summarise_run(run: Run) -> Summary:
 
 def summary_of(sums: Mapping[str, NodeHistory], now: RunSnapshot) -> Summary:
     """Returns the same of a run that was read. Raises StoreError: its place fails."""
-    requests = requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent)
+    requests = requests_of(now.progress.values(), now.run.store.facts().spent)
     return without(summarise(sums, now.hints(), requests), unknown_columns(now.run), made_by(now.run))
 
 

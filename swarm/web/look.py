@@ -56,9 +56,7 @@ class WebLook:
         self.run = run
         self.history: History = {}
         self._reader = HistoryReader(run)
-        self._status = StatusReader(
-            self._reader.run, liveness_timeout=liveness_timeout, here=here, replication=replication
-        )
+        self._status = StatusReader(self._reader, liveness_timeout=liveness_timeout, here=here, replication=replication)
         self._standing: dict[str, Any] = {}
 
     def refresh(self, wall: float) -> None:
@@ -110,8 +108,6 @@ class WebLook:
             raise ProtocolError(
                 "unreadable", f"{node} has no rollouts of round {key.round}, stage {key.stage}, any more"
             )
-        if (file.peer_id, file.round, file.stage) != (node, *key):
-            raise ProtocolError("misplaced", f"what lies there as {node}'s says that it is another node's, or round's")
         return answers.file_document(file, self.history, scaling_of(self.run))
 
     def made_with(self) -> dict[str, Any]:

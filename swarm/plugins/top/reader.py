@@ -33,7 +33,7 @@ class TopReader:
     def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
         self.run = run
         self._reader = HistoryReader(run)
-        self._status = StatusReader(self._reader.run, liveness_timeout=liveness_timeout, here=here)
+        self._status = StatusReader(self._reader, liveness_timeout=liveness_timeout, here=here)
 
     def look(self, wall: float) -> TopLook:
         """Looks at the run at `wall`, Unix seconds. Raises StoreError where the place itself fails."""

@@ -23,7 +23,6 @@ CHECKS: dict[str, Check] = {
     "events": place.check_events,
     "delay": place.check_delay,
     "replication": remote.check_replication,
-    "maker": nodes.check_maker,
     "nodes": nodes.check_nodes,
     "hints": nodes.check_hints,
     "trust": nodes.check_trust,

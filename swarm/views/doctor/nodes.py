@@ -13,7 +13,6 @@ import msgspec
 from swarm.errors import ProtocolError
 from swarm.records.files import read_form
 from swarm.records.listing import rounds_in, saved_rounds
-from swarm.records.made_by import made_by
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.registry import Families
@@ -28,13 +27,6 @@ from swarm.wire.messages import NodeState, StateFile
 NODES = Area("nodes")
 SKEW_TOLERATED = 5.0
 """Seconds, for the same reason as that of the file server (place.py)."""
-
-
-def check_maker(context: CheckContext) -> Iterator[Finding]:
-    """Warns that another program made the run: nodes refuse to start in it."""
-    if context.run is not None and (maker := made_by(context.run)):
-        fix = "choose another --experiment for a new run; this one is looked at and imported alone"
-        yield Area("maker").warning("made by", f"{maker}: no node of this program starts here", fix)
 
 
 def check_nodes(context: CheckContext) -> Iterator[Finding]:

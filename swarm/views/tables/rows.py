@@ -82,10 +82,9 @@ def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> Iterator[Ro
 
 
 def _published(files: RolloutFiles, key: RoundKey, node: str) -> RolloutFile | None:
-    """Reads what a node published, wherever it lies; else as _read_own."""
+    """Reads what a node published, wherever it lies; None if it is gone, or cannot be taken."""
     with suppress(ProtocolError):
-        found = files.decoded(key, node, LARGEST_FILE)
-        return found if found and (found.round, found.stage, found.peer_id) == (*key, node) else None
+        return files.decoded(key, node, LARGEST_FILE)
     return None
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from swarm.records import history as histories
 from swarm.records.history import COLUMNS, HistoryReader, HistoryRoom, NodeHistory
 from swarm.store.run import Run
-from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.records.counting import Counting
 from tests.unit.views.factories import append, make_experiment, make_round, make_row, run_of
@@ -53,12 +52,6 @@ def everything(node: NodeHistory) -> dict[str, Any]:
         msgspec.structs.asdict(node.odd),
     )
     return {"places": [*zip(node.rounds, node.stages, strict=True)], "columns": columns, "tasks": tasks, "rest": names}
-
-
-def test_every_column_is_one_of_the_metrics_row_by_the_same_name() -> None:
-    assert {*COLUMNS} <= {*MetricsRow.__struct_fields__}
-    assert "my_reward" in COLUMNS
-    assert "executor_busy" in COLUMNS
 
 
 def test_a_figure_is_found_by_round_and_stage() -> None:
@@ -102,13 +95,6 @@ def test_rewards_of_a_node_that_had_no_answers_of_its_own_measure_nothing() -> N
     assert math.isnan(at(history, "my_reward", 0))
     assert at(history, "my_reward", 1) == 0.5
     assert history.role == "evaluator"
-
-
-def test_what_is_no_row_or_out_of_range_is_left_out_and_counted() -> None:
-    history = history_of(b"junk", b"[]", line(0, my_reward=7), line(0, my_reward=0.5, seconds_round=-3.0))
-    assert len(history) == 1
-    assert at(history, "seconds_round", 0) == 0
-    assert (history.odd.left_out, history.odd.clamped) == (1, 1)
 
 
 def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

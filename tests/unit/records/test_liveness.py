@@ -25,12 +25,6 @@ def see(liveness: Liveness, now: float, node: str = "bob", **more: Any) -> None:
     liveness.observe(make_peer(node, last_seen=WALL, **more), now, WALL)
 
 
-def test_a_peer_that_is_fresh_at_first_sight_is_alive() -> None:
-    liveness = Liveness(TIMEOUT)
-    liveness.observe(make_peer("bob", last_seen=WALL - 1), 100.0, WALL)
-    assert live(liveness, 100.0) == {"bob"}
-
-
 def test_the_ghost_of_a_killed_run_is_not_waited_for() -> None:
     liveness = Liveness(TIMEOUT)
     liveness.observe(make_peer("bob", last_seen=WALL - 3600), 100.0, WALL)

@@ -33,13 +33,6 @@ def test_what_differs_in_more_than_its_time_is_no_repeat() -> None:
     assert Repeats().take(parts) == parts
 
 
-def test_nodes_that_speak_in_turn_are_told_apart() -> None:
-    repeats = Repeats()
-    parts = repeats.take([said(node, float(t)) for t in range(3) for node in ("a", "b")])
-    assert told(parts) == [("x", 0), ("x", 0)]
-    assert [(more.event.node, more.times) for more in repeats.rest()] == [("a", 2), ("b", 2)]
-
-
 def test_who_follows_hears_how_often_when_nothing_more_comes() -> None:
     repeats = Repeats()
     assert told(repeats.take([said("a", 1.0), said("a", 2.0)])) == [("x", 0)]

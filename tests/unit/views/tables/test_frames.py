@@ -41,28 +41,6 @@ def test_there_is_one_row_per_node_and_round_in_order() -> None:
     assert keys == [(number, f"worker-{node}") for number in range(6) for node in range(3)]
 
 
-def test_of_two_rows_of_a_node_and_round_the_last_counts() -> None:
-    lines = (SMALL / "experiments" / FULL / "logs" / "worker-0" / "metrics.jsonl").read_bytes().splitlines()
-    assert [msgspec.json.decode(line)["my_reward"] for line in lines if b'"round":3,' in line] == [0.0, 14 / 64]
-    metrics = get_experiment_metrics(SMALL, FULL).set_index(["node_id", "round"])
-    assert metrics.loc[("worker-0", 3), "my_reward"] == 14 / 64
-
-
-def test_junk_and_a_torn_last_line_are_left_out() -> None:
-    text = (SMALL / "experiments" / "small_4-0_s2" / "logs" / "worker-1" / "metrics.jsonl").read_text()
-    assert "no row at all" in text
-    assert not text.endswith("\n")
-    metrics = get_experiment_metrics(SMALL, "small_4-0_s2")
-    assert (metrics["node_id"] == "worker-1").sum() == 6
-
-
-def test_late_nodes_have_rows_from_when_they_came_and_silent_ones_none() -> None:
-    late = get_experiment_metrics(SMALL, "small_2-2_s2").groupby("node_id")["round"].min()
-    assert late.to_dict() == {"worker-0": 0, "worker-1": 0, "worker-2": 2}
-    assert (SMALL / "experiments" / "small_2-2_s3" / "logs" / "worker-2").is_dir()
-    assert set(get_experiment_metrics(SMALL, "small_2-2_s3")["node_id"]) == {"worker-0", "worker-1"}
-
-
 def test_dicts_and_lists_stay_what_they_are() -> None:
     row = get_experiment_metrics(SMALL, FULL).iloc[0]
     assert row["external_by_peer"] == {"worker-1": 1, "worker-2": 1}
@@ -150,15 +128,6 @@ def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"pip install .*pandas"):
         get_experiment_metrics(SMALL, FULL)
-
-
-def test_a_reward_beyond_its_range_is_no_row(tmp_path: Path) -> None:
-    file = full_run(tmp_path).metrics_file("worker-2")
-    before = get_experiment_metrics(tmp_path, FULL)
-    row = msgspec.json.decode(file.read_bytes().splitlines()[-1])
-    for place, reward in enumerate((1e308, 1e308, -1.0, 1.5)):
-        append(file, msgspec.json.encode(row | {"round": 100 + place, "my_reward": reward}))
-    assert len(get_experiment_metrics(tmp_path, FULL)) == len(before)
 
 
 def test_rollout_files_are_counted_by_round_stage_and_node(tmp_path: Path) -> None:
