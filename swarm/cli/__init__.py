@@ -1,4 +1,3 @@
-"""The commands: `main` registers them, `flags` are shared, `up` has supervisor and progress beside it, `plan` its text.
-
-`looking` holds those that only look at a run, `node` the daemons; `plugin_commands` reads what plugins add.
+"""The commands: `main` has their table, `flags` what they share; of `up` the parts are `local_swarm` (which nodes),
+`before_start` (what is refused), `supervisor` (their processes) and `progress` (what is shown).
 """

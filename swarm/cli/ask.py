@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from swarm.cli.before_start import suited_settings
 from swarm.cli.run_flags import RunFlags
@@ -25,7 +26,7 @@ from swarm.systems import require_for
 from swarm.tasks.universe import universe_of
 from swarm.views.text import table
 
-MOST_ASKED = 1024
+FEW = Number(gte=1, lte=1024)
 """Questions or answers that anybody means."""
 DEFAULT_QUESTIONS = 16
 THINKING_OFF = (
@@ -38,7 +39,7 @@ def ask(
     *,
     run_flags: RunFlags | None = None,
     task: Annotated[str, Parameter(help="Which task; `--config` adds your own.")],
-    samples: Annotated[int, Parameter(help="Answers.")] = 1,
+    samples: Annotated[int, Parameter(help="Answers.", validator=FEW)] = 1,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of text.")] = False,
 ) -> None:
     """Ask a model one held-out question of a task, with a run's own settings, and show everything.
@@ -46,17 +47,10 @@ def ask(
     The prompt is exactly what the model gets, special tokens and all. `--seed` chooses question and answers.
     """
     require_for("`swarm ask`")
-    within("--samples", samples)
     settings = suited_settings(run_flags, own={"tasks": (task,)})
     refuse_unfit(settings, "ask")
     ((name, profile),) = universe_of(settings).profiles.items()
     print_result(run_loop(ask_model, settings, name, profile, samples), render, as_json=as_json)
-
-
-def within(flag: str, value: int) -> None:
-    """Refuse counts that nobody means. Raises ConfigError."""
-    if not 1 <= value <= MOST_ASKED:
-        raise ConfigError(f"{flag} must be from 1 to {MOST_ASKED}, got {value}")
 
 
 def refuse_unfit(settings: Settings, command: str) -> None:
@@ -99,7 +93,7 @@ def _of_answer(number: int, one: Answer) -> str:
 def probe(
     *,
     run_flags: RunFlags | None = None,
-    questions: Annotated[int, Parameter(help="Held-out questions per task.")] = DEFAULT_QUESTIONS,
+    questions: Annotated[int, Parameter(help="Held-out questions per task.", validator=FEW)] = DEFAULT_QUESTIONS,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> None:
     """Measure what a model can do of each task, and propose the tasks from whose groups it can learn.
@@ -107,7 +101,6 @@ def probe(
     Groups are informative whose rewards are not all equal. The questions are held out: no run draws them.
     """
     require_for("`swarm probe`")
-    within("--questions", questions)
     settings = suited_settings(run_flags)
     refuse_unfit(settings, "probe")
     print_result(run_loop(probe_model, settings, questions, warn), render_probed, as_json=as_json)

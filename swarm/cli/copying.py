@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -48,6 +48,7 @@ RECENT = 300.0
 """Seconds since a node's last beat in a mirror within which another machine may still be writing into it."""
 WATCHED = 30.0
 """Seconds for which it is then watched: three times as long as a follower pauses."""
+CLOCK = ("clock", "")
 SAID_EVERY = 5.0
 """Seconds between two lines of how far a copy is."""
 
@@ -187,33 +188,21 @@ def _tell(done: Copied) -> None:
         say(f"left out {done.strays} names that no node writes")
 
 
-class Reached(NamedTuple):
-    """Says how far an experiment is, in one place."""
+def reached(run: Run) -> dict[tuple[str, str], int]:
+    """Returns how far a run is: ("rows" or "checkpoint", node) -> rounds, and ("clock", "").
 
-    rows: dict[str, int]
-    """Node -> rounds of which it has a row."""
-    saved: dict[str, int]
-    """Node -> rounds behind its newest checkpoint."""
-    clock: int
-
-    def lacks(self, other: Reached) -> bool:
-        """Tells whether the other place has anything further than this one."""
-        ahead = [
-            other.clock > self.clock,
-            *(rounds > self.rows.get(node, 0) for node, rounds in other.rows.items()),
-            *(rounds > self.saved.get(node, 0) for node, rounds in other.saved.items()),
-        ]
-        return any(ahead)
-
-
-def reached(run: Run) -> Reached:
-    """Reads how far a run is. Raises StoreError: its place fails."""
+    Raises:
+        StoreError: its place fails.
+    """
     now = snapshot(run)
-    return Reached(
-        rows={node: progress.rounds_with_rows for node, progress in now.progress.items()},
-        saved={node: max(rounds) for node, rounds in saved_rounds(run).items()},
-        clock=now.state.round if now.state else 0,
-    )
+    rows = {("rows", node): progress.rounds_with_rows for node, progress in now.progress.items()}
+    saved = {("checkpoint", node): max(rounds) for node, rounds in saved_rounds(run).items()}
+    return {**rows, **saved, CLOCK: now.state.round if now.state else 0}
+
+
+def _lacks(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], int]) -> bool:
+    """Tells whether the other place has anything further than the first."""
+    return any(rounds > one.get(what, 0) for what, rounds in other.items())
 
 
 def refuse_mirror(settings: Settings, *, here: bool) -> None:
@@ -250,23 +239,20 @@ def bring_back(settings: Settings, *, here: bool) -> None:
     there = open_place(mirror).open(name)
     refuse_foreign(there)
     ours, theirs = reached(own), reached(there)
-    if not ours.lacks(theirs):
+    if not _lacks(ours, theirs):
         return
-    if theirs.lacks(ours) or made(own) not in (None, made(there)):
-        raise ExperimentError(_diverged(own, there, ours, theirs))
+    if _lacks(theirs, ours) or made(own) not in (None, made(there)):
+        raise ExperimentError(
+            f"{own.store.describe()} (round {ours[CLOCK]}) and its mirror {there.store.describe()} (round "
+            f"{theirs[CLOCK]}) each have what the other lacks. They are two experiments, or two swarms went on from "
+            "one. Choose which one stays. Name another --mirror for it, or delete the other one (`swarm experiment "
+            "clean`)"
+        )
     _refuse_other_writer(there, settings)
     say(f"bringing {name} back: {there.store.describe()} -> {own.store.describe()}")
     done = Copier(there.store, own.store, there.archive, own.archive, tell=_Telling()).run()
     counted = f"{done.files} files, {done.records} records, {done.checkpoints} checkpoints"
-    say(f"{theirs.clock} rounds are here again: {counted}, {size(done.bytes)}")
-
-
-def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:
-    return (
-        f"{own.store.describe()} (round {ours.clock}) and its mirror {there.store.describe()} (round {theirs.clock}) "
-        "each have what the other lacks. They are two experiments, or two swarms went on from one. Choose which one "
-        "stays. Name another --mirror for it, or delete the other one (`swarm experiment clean`)"
-    )
+    say(f"{theirs[CLOCK]} rounds are here again: {counted}, {size(done.bytes)}")
 
 
 def _refuse_other_writer(there: Run, settings: Settings) -> None:

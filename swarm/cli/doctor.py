@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, settings_to_examine
+from swarm.cli.flags import CommonFlags, settings_from, settings_to_look
 from swarm.cli.say import print_result
 from swarm.config import Settings
 from swarm.errors import ExperimentError, StoreError
@@ -39,7 +39,10 @@ def doctor(
         as_json: JSON instead of a table.
     """
     signal.signal(signal.SIGTERM, _end)  # so that the probe files go
-    settings = settings_to_examine(experiment_flags)
+    try:
+        settings = settings_to_look(experiment_flags)
+    except StoreError:  # a place that cannot be listed is a finding
+        settings = settings_from(experiment_flags)
     _refuse_misspelled(settings)
     diagnosis = examine(settings, seconds=seconds)
     width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_WIDEST, 24)).columns))

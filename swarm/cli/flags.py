@@ -32,7 +32,7 @@ from swarm.config.place import is_url
 from swarm.config.settings import FIELDS, PlaceSettings, flags_of
 from swarm.config.sources import Given
 from swarm.config.sources import given as given_settings
-from swarm.errors import ConfigError, ExperimentError, StoreError
+from swarm.errors import ConfigError, ExperimentError
 from swarm.records.listing import MOST_LOOKED_INTO
 from swarm.records.made_by import as_ours
 from swarm.records.reader import snapshot
@@ -129,14 +129,6 @@ def settings_to_look(given_flags: CommonFlags | None) -> Settings:
     place = open_place(settings.place)
     there = _not_empty(place, likely_experiments(place))
     return replace(settings, experiment=meant_experiment(place, there)) if there else settings
-
-
-def settings_to_examine(given_flags: CommonFlags | None) -> Settings:
-    """Returns the same for a command that examines the place as well, which may be one that cannot be listed."""
-    try:
-        return settings_to_look(given_flags)
-    except StoreError:
-        return settings_from(given_flags)
 
 
 def is_named(given_flags: CommonFlags) -> bool:

@@ -18,8 +18,10 @@ from typing import Annotated, Any, NamedTuple
 import anyio
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from msgspec import UNSET
 
+from swarm.cli.ask import FEW
 from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from, settings_to_look
 from swarm.cli.node import experiment_in, with_tasks_of
 from swarm.cli.say import say, warn
@@ -99,12 +101,16 @@ def exam(
     *,
     experiment_flags: CommonFlags | None = None,
     study: Annotated[str | None, Parameter(help="Examine all finished runs of a study.")] = None,
-    questions: Annotated[int, Parameter(help="Questions per task.")] = DEFAULT_QUESTIONS,
+    questions: Annotated[int, Parameter(help="Questions per task.", validator=FEW)] = DEFAULT_QUESTIONS,
     samples: Annotated[
-        int, Parameter(help="Completions per question; with 2 to 32 and more, pass@k for k up to it.")
+        int, Parameter(help="Completions per question; with 2 to 32 and more, pass@k for k up to it.", validator=FEW)
     ] = 1,
     every: Annotated[
-        int, Parameter(help="Examine checkpoints after so many rounds, twice as many, ... too; 0: the newest alone.")
+        int,
+        Parameter(
+            help="Examine checkpoints after so many rounds, twice as many, ... too; 0: the newest alone.",
+            validator=Number(gte=0),
+        ),
     ] = 0,
     output: Annotated[str | None, Parameter(help="Where to write the JSON; default: exam.json of the run.")] = None,
 ) -> None:
@@ -113,11 +119,6 @@ def exam(
     Runs of a study whose exam is there already are left out.
     """
     require_for("`swarm judge exam`")
-    for name, value in (("questions", questions), ("samples", samples)):
-        if not 1 <= value <= 1024:
-            raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
-    if every < 0:
-        raise ConfigError(f"--every must be 0 or more rounds, got {every}")
     sitting = Sitting(questions, samples, every)
     settings = (settings_from if study else settings_to_look)(experiment_flags)
     if study is None:

@@ -271,18 +271,19 @@ def read_tables(entries: Iterable[EntryPoint], commands: Collection[str], groups
             texts = dict(getattr(module, "GROUPS", {}))
         except DanglingError as error:
             table.problems.append(str(error))
+            continue
         except (AttributeError, TypeError, ValueError) as error:
             table.problems.append(f"{entry.value} of {entry.distribution} has no table of commands: {error}")
-        else:
-            free = [words for words in named if _free(words, {*commands, *table.commands}, {*groups, *table.groups})]
-            table.commands.update((words, named[words]) for words in free)
-            firsts = {words.partition(" ")[0] for words in free if " " in words}
-            table.groups.update((first, texts.get(first, "")) for first in firsts - {*groups, *table.groups})
-            table.problems.extend(
-                f"`swarm {words}` of {entry.distribution} is left out: other commands have these words"
-                for words in named
-                if words not in free
-            )
+            continue
+        for words, command in named.items():
+            first, _, rest = words.partition(" ")
+            if not _free(words, {*commands, *table.commands}, {*groups, *table.groups}):
+                of = entry.distribution
+                table.problems.append(f"`swarm {words}` of {of} is left out: other commands have these words")
+                continue
+            table.commands[words] = command
+            if rest and first not in groups:
+                table.groups.setdefault(first, texts.get(first, ""))
     return table
 
 

@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from swarm.cli.before_start import suited_settings
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
 from swarm.config import Settings
-from swarm.errors import ConfigError
 from swarm.planner.device_memory import far_device
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import RESERVE, Part, Plan
@@ -30,7 +29,7 @@ REPLY_TOKENS = 128
 
 def plan(
     *,
-    nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
+    nodes: Annotated[int, Parameter(help="Number of workers.", validator=Number(gte=1))] = DEFAULT_WORKERS,
     in_process: Annotated[bool, Parameter(help="All workers in one process, as `swarm up --in-process`.")] = False,
     device_memory: Annotated[
         str | None,
@@ -47,8 +46,6 @@ def plan(
     Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`.
     """
     require_for("`swarm plan`")
-    if nodes < 1:
-        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = suited_settings(up_flags, **UP_DEFAULTS)
     check_tasks(settings)
     far = far_device(device_memory, settings.device) if device_memory else None

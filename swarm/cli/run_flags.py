@@ -93,8 +93,6 @@ class RunFlags(CommonFlags):
 class UpFlags(RunFlags):
     """Declares the flags of a run of `swarm up`."""
 
-    mirror: Annotated[str | None, setting_parameter("mirror")] = None
-
 
 @_declared("node_flag")
 class NodeFlags(RunFlags):

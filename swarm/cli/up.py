@@ -21,6 +21,7 @@ from typing import Annotated, NamedTuple
 
 import anyio
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from swarm import entry_points
 from swarm.cli.before_start import make_ready, refuse_place, refuse_unstartable, suited
@@ -75,7 +76,9 @@ MOST_NAMED = 8
 
 def up(
     *,
-    nodes: Annotated[int | None, Parameter(help=f"Number of workers; {DEFAULT_WORKERS} if not given.")] = None,
+    nodes: Annotated[
+        int | None, Parameter(help=f"Number of workers; {DEFAULT_WORKERS} if not given.", validator=Number(gte=1))
+    ] = None,
     dry_run: Annotated[
         bool,
         Parameter(
@@ -105,7 +108,10 @@ def up(
         ),
     ] = None,
     seeds: Annotated[
-        int | None, Parameter(help="With --against, so many runs of each, from --seed on; 1 if not given.")
+        int | None,
+        Parameter(
+            help="With --against, so many runs of each, from --seed on; 1 if not given.", validator=Number(gte=1)
+        ),
     ] = None,
     web: Annotated[
         bool, Parameter(negative="--no-web", help="At a terminal, serve the page of the run beside it.")
@@ -151,8 +157,6 @@ def up(
 
 def _compare(nodes: int | None, against: str, seeds: int | None, up_flags: UpFlags | None, *, dry_run: bool) -> int:
     """Runs the swarm of the flags beside one with other settings. Returns the exit code."""
-    if seeds is not None and seeds < 1:
-        raise ConfigError(f"--seeds must be at least 1, got {seeds}")
     swarm = _planned_swarm(nodes, up_flags, in_process=False, no_coordinator=False).swarm
     workers, flags = len(swarm.workers), up_flags or UpFlags()
     words = ["swarm", "up", "--nodes", str(workers), "--against", against]
@@ -211,8 +215,6 @@ def _planned_swarm(
     own_cores: int | None = None,
 ) -> _Planned:
     """Plans the swarm of the flags. Raises ConfigError."""
-    if nodes is not None and nodes < 1:
-        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     base = suited(run_flags, begins=True, **UP_DEFAULTS)
     settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
     settings = replace(settings, clock="own") if no_coordinator else settings

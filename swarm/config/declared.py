@@ -15,8 +15,8 @@ from swarm.config.constraints import Text, allowed, as_text, choices, options
 from swarm.config.settings import FIELDS, Settings, flag_of
 from swarm.config.tables import SettingSection
 
-_COMMON = ("path", "experiment", "mirror")
-"""Settings with a flag of their own name: of every command that has an experiment, or of `swarm up`."""
+_COMMON = ("path", "experiment")
+"""Settings with a flag of their own name, which every command has that has an experiment."""
 
 
 @dataclass(frozen=True)

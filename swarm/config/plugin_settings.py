@@ -77,19 +77,21 @@ class KnownSettings(Mapping[str, Field[Any]]):
 
     def __init__(self, core: type) -> None:
         self.tables: KnownTables = tables_of(core)
-        self._core: dict[str, Field[Any]] = self.tables.flat_fields(fields(core))
-        self._known = self._core
-        self._variables = _variables_of(self._core)
+        self.core: Mapping[str, Field[Any]] = self.tables.flat_fields(fields(core))
+        """The core's alone, keys of its tables by their flat names."""
+        self.problems: list[str] = []
+        """One line for each plugin whose settings cannot be had."""
+        self._known = dict(self.core)
+        self._variables = _variables_of(self.core)
         self._declarations: dict[str, Declaration] = {}
         """Setting -> who declares it."""
-        self._problems: list[str] = []
         self._looked: set[str] = set()
         """Entry points that were looked at."""
         self._looked_at_ours = self._looked_at_all = False
 
     def __getitem__(self, name: str) -> Field[Any]:
-        if name in self._core:
-            return self._core[name]
+        if name in self.core:
+            return self.core[name]
         self._look_at_ours()
         if name not in self._known:
             self.look_further()
@@ -104,20 +106,10 @@ class KnownSettings(Mapping[str, Field[Any]]):
         return len(self._known)
 
     @property
-    def core(self) -> Mapping[str, Field[Any]]:
-        """Returns the core's alone, keys of its tables by their flat names."""
-        return self._core
-
-    @property
     def variables(self) -> Mapping[str, str]:
         """Returns variable -> setting, of all that are known."""
         self._look_at_ours()
         return self._variables
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Returns one line for each plugin whose settings cannot be had."""
-        return tuple(self._problems)
 
     @property
     def declarations(self) -> list[Declaration]:
@@ -152,9 +144,9 @@ class KnownSettings(Mapping[str, Field[Any]]):
                 one = Declaration(entry, entry_points.load(entry))
                 theirs = _fields_of(one, known)
             except DanglingError as error:
-                self._problems.append(str(error))
+                self.problems.append(str(error))
             except (TypeError, ValueError, NameError, msgspec.MsgspecError) as error:
-                self._problems.append(f"the settings of {entry.value} of {entry.distribution} are left out: {error}")
+                self.problems.append(f"the settings of {entry.value} of {entry.distribution} are left out: {error}")
             else:
                 known |= theirs
                 self._declarations |= dict.fromkeys(theirs, one)

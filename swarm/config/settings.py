@@ -98,7 +98,7 @@ class PlaceSettings(SettingSection):
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3; `https://HOST/FOLDER` of a WebDAV server."""
-    mirror: Text | None = setting(None, "SWARM_MIRROR", reaches=True)
+    mirror: Text | None = setting(None, "SWARM_MIRROR", up_flag="mirror", first=True, reaches=True)
     """`swarm up` and `swarm study run` copy the run into this place every ten seconds. Where the shared place is gone
     or behind it, the next start brings the run back from there."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name", 128)] = setting(
@@ -334,7 +334,7 @@ class Settings(
         """Returns these settings without those of what `swarm up` starts beside its nodes: they are not theirs, and
         their records need not repeat them."""
         beside = {name: f.default for name, f in FIELDS.items() if f.metadata["up_flag"]}
-        return self.with_values({"mirror": None, **beside})
+        return self.with_values(beside)
 
     @property
     def trains(self) -> bool:

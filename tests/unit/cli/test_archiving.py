@@ -86,29 +86,18 @@ LAST = "experiments/exp/logs/zoe/events.jsonl"
 
 
 def packed(last: str = LAST, said: bytes = b"{}\n", held: bytes = b"{}\n") -> bytes:
-    """A run of many good files, and the last one."""
+    """A run of many good files, and the last one; test_whole_run.py has the kinds that it may not be."""
     files = {name: (data, data) for name, data in GOOD.items()}
     return forged(files | {last: (said, held)}, "exp").getvalue()
 
 
-def ends_in(kind: bytes, name: str = LAST, **fields: str | int) -> bytes:
-    """The last file is none, but has the name and size that the manifest gives it."""
-    whole = gzip.decompress(packed(name, b"", b""))
-    head = tarfile.TarInfo(name)
-    head.type = kind
-    for field, value in fields.items():
-        setattr(head, field, value)
-    start = whole.rindex(tarfile.TarInfo(name).tobuf(tarfile.USTAR_FORMAT)[:100])
+def ends_in_a_link() -> bytes:
+    """The last file is a link that has the name and size that the manifest gives it."""
+    whole = gzip.decompress(packed(said=b"", held=b""))
+    head = tarfile.TarInfo(LAST)
+    head.type, head.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    start = whole.rindex(tarfile.TarInfo(LAST).tobuf(tarfile.USTAR_FORMAT)[:100])
     return gzip.compress(whole[:start] + head.tobuf(tarfile.GNU_FORMAT) + whole[start + 512 :])
-
-
-def unnamed(kind: bytes, **fields: str | int) -> bytes:
-    """Behind the last file that the manifest names comes something else."""
-    head = tarfile.TarInfo("experiments/exp/zz")
-    head.type = kind
-    for field, value in fields.items():
-        setattr(head, field, value)
-    return gzip.compress(gzip.decompress(packed())[:-1024] + head.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
 
 
 def bomb_at_the_end() -> bytes:
@@ -131,15 +120,7 @@ def bomb_at_the_end() -> bytes:
 
 
 BAD_ENDS: dict[str, Callable[[], bytes]] = {
-    "a link": lambda: ends_in(tarfile.SYMTYPE, linkname="/etc/passwd"),
-    "a hard link": lambda: ends_in(tarfile.LNKTYPE, linkname=next(iter(GOOD))),
-    "a FIFO": lambda: ends_in(tarfile.FIFOTYPE),
-    "a device": lambda: ends_in(tarfile.CHRTYPE, devmajor=1, devminor=5),
-    "a folder": lambda: ends_in(tarfile.DIRTYPE),
-    "a link that is not named": lambda: unnamed(tarfile.SYMTYPE, linkname="/etc/passwd"),
-    "a FIFO that is not named": lambda: unnamed(tarfile.FIFOTYPE),
-    "an absolute name": lambda: packed("/etc/cron.d/evil"),
-    "a name of ..": lambda: packed("experiments/exp/logs/../../../up"),
+    "a link": ends_in_a_link,
     "a composed name": lambda: packed("experiments/exp/logs/jos\u00e9/events.jsonl"),
     "a decomposed name": lambda: packed("experiments/exp/logs/jose\u0301/events.jsonl"),
     "a cut tar": lambda: gzip.compress(gzip.decompress(packed())[:-1500]),

@@ -92,10 +92,6 @@ def test_who_could_share_nothing_is_refused_with_the_way_out(layout: Layout, fla
         joined(layout, experiment, **flags)
 
 
-def test_the_same_seed_said_again_is_no_contradiction(layout: Layout) -> None:
-    assert joined(layout, begin(layout), seed=7).seed == 7
-
-
 @pytest.mark.parametrize(
     ("identity", "said"),
     [
@@ -150,10 +146,6 @@ def test_an_experiment_that_is_not_there_yet_is_waited_for_visibly(
     assert "waiting for the experiment demo in" in capsys.readouterr().err
 
 
-def test_patience_ends(layout: Layout) -> None:
-    assert experiment_in(layout.run, 0.0) is None
-
-
 def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layout: Layout) -> None:
     begin(layout)
     beside = layout.root.parent
@@ -176,17 +168,6 @@ def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, m
     for number in range(5):
         (layout.root.parent / f"empty-{number}").mkdir()
     with pytest.raises(ExperimentError, match="holds 6 experiments: name one, such as --experiment "):
-        only_experiment(place_named(str(layout.path)))
-
-
-def test_of_several_the_one_that_is_not_over_is_meant(layout: Layout) -> None:
-    begin(layout)
-    over = Layout(layout.path, "over")
-    begin(over)
-    over.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True, experiment_name="over")))
-    assert only_experiment(place_named(str(layout.path))) == "demo"
-    begin(Layout(layout.path, "third"))
-    with pytest.raises(ExperimentError, match=r"holds 3 experiments, 2 of them not over: demo, third; name one"):
         only_experiment(place_named(str(layout.path)))
 
 

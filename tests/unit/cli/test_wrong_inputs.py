@@ -50,7 +50,7 @@ up --adaptive maybe               maybe
 up --nodes four                   --nodes|four
 up --nodes 2.5                    --nodes|2.5
 logs -n 2.5                       -n|2.5
-up --nodes 0                      --nodes must be at least 1
+up --nodes 0                      --nodes|>= 1
 up --rounds 0                     --rounds: |whole number from 1
 up --seed x                       --seed|x
 up --generations 1                --generations: |from 2 to 1024
@@ -86,7 +86,7 @@ up --against extrenal=0           did you mean 'external'
 up --against external=x           whole number from 0
 up --against external=4           name another value
 up --seeds 3                      --against
-up --against alone --seeds 0      --seeds must be at least 1
+up --against alone --seeds 0      --seeds|>= 1
 """,
     "node and join": """
 node --role worke                 --role: |did you mean 'worker'
@@ -136,12 +136,12 @@ experiment clean ../place --yes   folder name
 experiment prune                  swarm experiment prune NAME
 model export alice --rounds 2     after 3 rounds
 keys forget nobody                swarm keys show --known
-judge exam --samples 0            --samples must be from 1
+judge exam --samples 0            --samples|>= 1
 """,
     "models and tasks": """
-ask --task bf --samples 0         --samples must be from 1
+ask --task bf --samples 0         --samples|>= 1
 ask --task bf --model a,b         --model
-probe --questions 9999            --questions must be from 1
+probe --questions 9999            --questions|<= 1024
 plan --device-memory 16           16
 settings lerning_rate             learning_rate
 study run sappo                   did you mean 'sapo'
