@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cyclopts import Group
-from cyclopts.help import DefaultFormatter, InlineText
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -22,11 +21,10 @@ COMMON = ("path", "experiment")
 """Settings with a flag of the same name that every command has which has an experiment."""
 
 
-class LayeredFormatter(DefaultFormatter):
+class LayeredFormatter:
     """Prints what is of the layer that is asked for, and counts what it leaves out."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.shows_all = False
         self.left_out = 0
 
@@ -39,7 +37,9 @@ class LayeredFormatter(DefaultFormatter):
         shown = [_explained(entry) for entry in panel.entries if self.shows_all or not _is_further(entry)]
         self.left_out += len(panel.entries) - len(shown)
         if shown:
-            super().__call__(console, options, panel.copy(entries=shown))
+            from cyclopts.help import DefaultFormatter  # here: most commands show no help, and it is half of cyclopts
+
+            DefaultFormatter()(console, options, panel.copy(entries=shown))
 
 
 class _Further:
@@ -74,6 +74,8 @@ def _names(entry: HelpEntry) -> Iterator[str]:
 
 def _explained(entry: HelpEntry) -> HelpEntry:
     """Returns the entry with what its setting means, where the flag is one of CommonFlags and says nothing itself."""
+    from cyclopts.help import InlineText
+
     said = entry.description
     if not isinstance(said, InlineText) or getattr(said.primary_renderable, "markup", None) != "":
         return entry

@@ -40,6 +40,8 @@ class OptimizerTable(SettingTable):
 
     warmup_steps: Annotated[int, whole(0)] = setting(0, "SWARM_WARMUP_STEPS")
     """Updates over which the learning rate rises to its full value."""
+    rate_decay: Literal["none", "linear", "cosine"] = setting("none", "SWARM_RATE_DECAY")
+    """How the learning rate falls to 0 over the updates of the run's rounds (`MAX_ROUNDS`)."""
     weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
     """Decoupled weight decay of AdamW."""
     max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")

@@ -17,7 +17,7 @@ What is in the parameters' `.grad` is always the sum of all that was added, as i
 is the difference of two such sums. Two copies of it are held at the most (sum 2 and sum 3), in fp32 on the device: 8
 bytes for each trained weight. What they are for: swarm.algo.gradient_bias.
 
-Optimizer turns a summed gradient into an update of the weights: scale ──▶ clip ──▶ AdamW at a warmed-up learning rate.
+Optimizer turns a summed gradient into an update of the weights: scale ──▶ clip ──▶ AdamW at a scheduled learning rate.
 """
 
 from __future__ import annotations
@@ -429,9 +429,8 @@ class Optimizer:
         Raises:
             ModelError: Adam's moments, allocated in the first step, do not fit into the GPU's memory.
         """
-        warmup = min(1.0, (self.updates + 1) / max(1, self._config.warmup_steps))
         for group in self._adam.param_groups:
-            group["lr"] = self._config.learning_rate * warmup
+            group["lr"] = self._config.learning_rate * rate_factor(self.updates, self._config)
         try:
             self._adam.step()
         except torch.OutOfMemoryError as error:
@@ -467,6 +466,15 @@ class Optimizer:
                 "exp_avg": state.first_moments[name].to(parameter.device, copy=True),
                 "exp_avg_sq": state.second_moments[name].to(parameter.device, copy=True),
             }
+
+
+def rate_factor(updates: int, config: GrpoConfig) -> float:
+    """Returns what the learning rate is multiplied by in the update that follows so many: warm-up times decay."""
+    warmup = min(1.0, (updates + 1) / max(1, config.warmup_steps))
+    if config.rate_decay == "none" or not config.decay_steps:
+        return warmup
+    left = max(0.0, 1 - updates / config.decay_steps)
+    return warmup * (left if config.rate_decay == "linear" else (1 - math.cos(math.pi * left)) / 2)
 
 
 def to_host(tensor: Tensor) -> Tensor:

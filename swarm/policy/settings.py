@@ -30,11 +30,12 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
         lambda value: math.isfinite(value) and value >= 0,
     ),
     ("at least 1", ("iterations", "micro_batch_tokens"), lambda value: value >= 1),
-    ("at least 0", ("warmup_steps", "top_k"), lambda value: value >= 0),
+    ("at least 0", ("warmup_steps", "decay_steps", "top_k"), lambda value: value >= 0),
     ("below 1", ("clip_low",), lambda value: value < 1),
     ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
     ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
     ("whole or answer", ("external_reasoning",), lambda value: value in ("whole", "answer")),
+    ("none, linear or cosine", ("rate_decay",), lambda value: value in ("none", "linear", "cosine")),
     ("skip or step", ("empty_update",), lambda value: value in ("skip", "step")),
     (
         "a finite number below 0, or unset",
@@ -115,7 +116,11 @@ class GrpoConfig:
     learning_rate: float = 1e-6
     """Adam's step size after warm-up. Billion-parameter models want about 1e-6, tiny ones 1e-4."""
     warmup_steps: int = 0
-    """Updates over which the learning rate rises linearly from learning_rate / warmup_steps; constant after."""
+    """Updates over which the learning rate rises linearly from learning_rate / warmup_steps."""
+    rate_decay: str = "none"
+    """How it falls to 0 after `decay_steps` updates: `linear`, `cosine` (arXiv:1608.03983), or `none`: it does not."""
+    decay_steps: int = 0
+    """Updates of a whole run."""
     weight_decay: float = 0.0
     """Decoupled weight decay of AdamW."""
     max_grad_norm: float = 1.0
@@ -227,6 +232,8 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         clip_low=settings.clip_low,
         clip_high=settings.clip_high,
         warmup_steps=settings.optimizer.warmup_steps,
+        rate_decay=settings.optimizer.rate_decay,
+        decay_steps=settings.max_rounds * settings.max_stages * settings.grpo_iterations,
         weight_decay=settings.optimizer.weight_decay,
         kl_weight=settings.kl_weight,
         max_grad_norm=settings.optimizer.max_grad_norm,

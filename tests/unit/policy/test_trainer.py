@@ -23,6 +23,7 @@ from swarm.config.own_code import OwnCode
 from swarm.errors import ModelError
 from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
+from swarm.policy.gradient import Optimizer
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.prompt import encode_prompt
@@ -358,6 +359,27 @@ def test_learning_rate_warms_up_linearly_and_stays() -> None:
         after = weights_of(model)
         steps.append(max((after[name] - before[name]).abs().max().item() for name in before))
     assert steps == pytest.approx([2.5e-6, 5e-6, 7.5e-6, 1e-5, 1e-5, 1e-5], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("decay", "expected"),
+    [("linear", [5e-6, 7.5e-6, 5e-6, 2.5e-6, 0]), ("cosine", [5e-6, 8.54e-6, 5e-6, 1.46e-6, 0])],
+)
+def test_learning_rate_falls_to_zero_over_the_run_and_goes_on_so_after_a_restart(
+    decay: str, expected: list[float]
+) -> None:
+    config = GrpoConfig(learning_rate=1e-5, warmup_steps=2, rate_decay=decay, decay_steps=4)
+    steps, state = [], None
+    for _ in expected:
+        weight = torch.zeros(1)
+        optimizer = Optimizer({"weight": weight}, config)
+        if state:
+            optimizer.load_state(state)
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        steps.append(-weight.item())
+        state = optimizer.state()
+    assert steps == pytest.approx(expected, rel=0.01, abs=1e-12)
 
 
 def test_non_finite_gradient_is_reported_and_changes_nothing() -> None:
