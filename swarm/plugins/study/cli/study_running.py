@@ -63,7 +63,7 @@ async def watched(
         def stop(code: int) -> None:
             nonlocal exit_code
             exit_code = code
-            display.say(LEAVING if stays else STOPPING)
+            say(LEAVING if stays else STOPPING)
             runner.stop()
 
         def show(view: StudyView) -> None:

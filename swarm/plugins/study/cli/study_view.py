@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable
 from statistics import fmean
 
@@ -14,18 +12,15 @@ from swarm.plugins.study.run.runner import RunView, StudyView
 from swarm.plugins.study.run.schedule import OVER, RunState
 from swarm.views.text import age, shorten, table
 
-PLAIN_SECONDS = 60.0
-"""Between two lines where nothing can be redrawn, such as in a file."""
-_UP_AND_CLEAR = "\x1b[{}F\x1b[J"
+LINE_SECONDS = 60.0
+"""Between two lines where no run ends."""
 
 
 class StudyDisplay:
-    """Shows each look at a study: redrawn lines on a terminal, else a line now and then."""
+    """Says now and then how far a study is, and the end of every run."""
 
-    def __init__(self, monotonic: Callable[[], float], *, redraws: bool | None = None) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._redraws = sys.stdout.isatty() if redraws is None else redraws
-        self._drawn: list[str] = []
         self._said_at = float("-inf")
         self._over: set[str] | None = None
 
@@ -35,31 +30,10 @@ class StudyDisplay:
         news = [] if self._over is None else [run for run in view.runs if run.run.experiment in over - self._over]
         self._over = over
         for run in news:
-            self.say(_end_line(run))
-        lines = [headline(view), *map(run_line, running(view))]
-        if self._redraws:
-            self._redraw(lines)
-        elif news or self._monotonic() - self._said_at >= PLAIN_SECONDS:
+            say(_end_line(run))
+        if news or self._monotonic() - self._said_at >= LINE_SECONDS:
             self._said_at = self._monotonic()
-            say("; ".join(" ".join(line.split()) for line in lines))
-
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        self._undraw()
-        say(text)
-
-    def _redraw(self, lines: list[str]) -> None:
-        width = shutil.get_terminal_size().columns  # a line that wraps could not be counted
-        lines = [line[: width - 1] for line in lines]
-        if lines != self._drawn:
-            self._undraw()
-            self._drawn = lines
-            say("\n".join(lines))
-
-    def _undraw(self) -> None:
-        if self._drawn:
-            sys.stdout.write(_UP_AND_CLEAR.format(len(self._drawn)))
-            self._drawn = []
+            say("; ".join(" ".join(line.split()) for line in [headline(view), *map(run_line, running(view))]))
 
 
 def running(view: StudyView) -> list[RunView]:

@@ -81,11 +81,9 @@ def test_unequal_budgets_are_said_below_the_results() -> None:
     assert "trains on" not in results(DONE)
 
 
-def test_where_nothing_can_be_redrawn_a_line_is_said_now_and_then_and_every_end(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_line_is_said_now_and_then_and_every_end(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    display = StudyDisplay(lambda: now, redraws=False)
+    display = StudyDisplay(lambda: now)
     display.show(HALF)
     display.show(HALF)
     assert capsys.readouterr().out.splitlines() == [
@@ -97,18 +95,6 @@ def test_where_nothing_can_be_redrawn_a_line_is_said_now_and_then_and_every_end(
     display.show(DONE)
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "s-4-4-s1 finished, cumulative reward 3.00"
-    assert "\x1b" not in "".join(said)
-
-
-def test_a_terminal_is_redrawn_and_what_is_said_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    display = StudyDisplay(lambda: 0.0, redraws=True)
-    display.show(HALF)
-    assert capsys.readouterr().out.count("\n") == 2
-    display.show(HALF)
-    assert capsys.readouterr().out == ""  # nothing is new
-    display.say("stopping")
-    display.show(HALF)
-    assert capsys.readouterr().out.startswith("\x1b[2F\x1b[Jstopping\ns  1/4")
 
 
 def test_a_study_lists_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
