@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from swarm.cli.before_start import suited_settings
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
