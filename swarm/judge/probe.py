@@ -191,6 +191,7 @@ def _forecast(settings: Settings, measured: Sequence[MeasuredTask], learning: fl
         interval=settings.round_interval if settings.clock == "coordinator" else 0.0,
         answers=sum(one.questions * one.generations for one in measured),
         earned=sum(one.earned for one in measured),
+        task=min(measured, key=lambda one: one.pass_at_1.mean).task if measured else "",
     )
 
 

@@ -9,13 +9,12 @@ A guess after one round. What holds for so long that chance does not explain it 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 import msgspec
 
 from swarm.policy.embedded import any_embedded
-from swarm.records.hints import ASK, PROBE
+from swarm.records.hints import ask, hardest, probe
 from swarm.records.pace import Share, age, wilson_of
 from swarm.wire.metrics import MetricsRow
 
@@ -39,6 +38,8 @@ class FirstRound(msgspec.Struct, frozen=True):
     """Ended by the model, not cut."""
     signal: Share
     """Share of the groups whose rewards differ: others teach nothing."""
+    task: str
+    """One that earned least; empty where none is named."""
 
     @property
     def with_signal(self) -> int:
@@ -76,6 +77,7 @@ def first_round(rows: Iterable[MetricsRow], rounds_left: int, generations: int) 
         tagged=share("answer_tag_rate"),
         finished=share("finished_rate"),
         signal=Share(1 - equal.mean, 1 - equal.high, 1 - equal.low),
+        task=hardest(own[-1]),
     )
 
 
@@ -103,15 +105,15 @@ def advice(found: FirstRound, models: Iterable[str], so_far: str = "so far") -> 
     names = list(models)
     if found.with_signal or any_embedded(names):
         return ""
-    ask, probe = (text.replace("MODEL", shlex.quote(names[0]) if names else "MODEL") for text in (ASK, PROBE))
     if not found.tagged.mean:
         return (
             f"nothing could be learned {so_far}: none of {found.completions} completions has a closed "
-            f"<answer>...</answer>, and only such earn anything. {ask} shows what it writes, {probe} measures which "
+            f"<answer>...</answer>, and only such earn anything. {ask(found.task, names)} shows what it writes, "
+            f"{probe(names)} measures which "
             "tasks it can learn from"
         )
     kind = "harder" if found.reward.mean > ALL_RIGHT else "easier"
     return (
-        f"nothing could be learned {so_far}: all rewards in each of {found.groups} groups are equal; {probe} measures "
-        f"which tasks it can learn from, or take {kind} questions (SWARM_PROFILE, SWARM_TASKS)"
+        f"nothing could be learned {so_far}: all rewards in each of {found.groups} groups are equal; {probe(names)} "
+        f"measures which tasks it can learn from, or take {kind} questions (SWARM_PROFILE, SWARM_TASKS)"
     )

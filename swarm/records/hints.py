@@ -8,6 +8,7 @@ not explain it. docs/hints.md has each by its code.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from swarm.harmless import printable
 from swarm.records.table import columns
 from swarm.wire.metrics import MetricsRow
 
@@ -40,7 +42,6 @@ FAR = 3.0
 GB = 10**9
 MOST_SLOW = 2
 """Slow peers that a hint names."""
-ASK, PROBE = "`swarm ask --model MODEL --task TASK`", "`swarm probe --model MODEL`"
 PAGE = "docs/hints.md"
 
 
@@ -125,6 +126,8 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     """Peers."""
     quarantined_peer: str
     """One of them."""
+    task: str
+    """The one that earned least; empty where none was asked."""
 
 
 WORK = ("seconds_generate", "seconds_score", "seconds_publish", "seconds_lease", "seconds_train")
@@ -133,7 +136,7 @@ _SAME = sorted({*Recent.__struct_fields__} & {*MetricsRow.__struct_fields__} - {
 RECENT = columns(
     *_SAME,
     *("refused_files", "quarantined", "logprobs_by_peer", "memory_free", "cumulative_reward", "pool_informative"),
-    *("clock", "local_groups", "role"),
+    *("clock", "local_groups", "role", "task_rewards"),
     *WORK,
 )
 """Columns of a node's last rows: those that the rules need, and those that are shown of the last one."""
@@ -159,7 +162,27 @@ def recent(row: MetricsRow) -> Recent:
         refused_as=max(row.refused_files, key=row.refused_files.__getitem__, default="")[:LONGEST_NAME],
         quarantined=len(row.quarantined),
         quarantined_peer=row.quarantined[0][:LONGEST_NAME] if row.quarantined else "",
+        task=hardest(row)[:LONGEST_NAME],
     )
+
+
+def hardest(row: MetricsRow) -> str:
+    """Returns the task of which the own questions earned least; empty where none was asked."""
+    return min(row.task_rewards, key=row.task_rewards.__getitem__, default="")
+
+
+def ask(task: str, models: Iterable[str] = ()) -> str:
+    """Returns the command that shows what a model writes to a task, as far as both are known."""
+    return f"`swarm ask --model {_typed(next(iter(models), 'MODEL'))} --task {_typed(task or 'TASK')}`"
+
+
+def probe(models: Iterable[str] = ()) -> str:
+    """Returns the command that measures what a model can learn from."""
+    return f"`swarm probe --model {_typed(next(iter(models), 'MODEL'))}`"
+
+
+def _typed(name: str) -> str:
+    return shlex.quote(printable(name))
 
 
 def _odd(by_peer: dict[str, float] | UnsetType) -> tuple[str, float]:
@@ -298,8 +321,8 @@ def never_tagged(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return None
     return (
         f"none of its last {completions} completions has a closed <answer>...</answer>, so none can earn anything",
-        f"see what it is asked and writes ({ASK}); take a model that follows instructions, change the prompt "
-        "(SWARM_SYSTEM_PROMPT, SWARM_INSTRUCTION), or warm it up on the format first (`swarm model build`)",
+        f"see what it is asked and writes ({ask(rows[-1].task)}); take a model that follows instructions, change the "
+        "prompt (SWARM_SYSTEM_PROMPT, SWARM_INSTRUCTION), or warm it up on the format first (`swarm model build`)",
     )
 
 
@@ -310,8 +333,8 @@ def never_finished(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return None
     return (
         f"every completion of its last {2 * FEW} rounds was cut at the length limit",
-        f"see what it writes ({ASK}); raise SWARM_MAX_NEW_TOKENS, end answers at a string (SWARM_STOP), or take a "
-        "model that ends them",
+        f"see what it writes ({ask(rows[-1].task)}); raise SWARM_MAX_NEW_TOKENS, end answers at a string "
+        "(SWARM_STOP), or take a model that ends them",
     )
 
 
@@ -325,11 +348,11 @@ def equal_groups(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return (
             f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing is left to "
             "learn",
-            f"choose harder questions (SWARM_PROFILE, SWARM_TASKS): {PROBE} measures which teach it anything",
+            f"choose harder questions (SWARM_PROFILE, SWARM_TASKS): {probe()} measures which teach it anything",
         )
     return (
         f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing can be learned",
-        f"choose easier questions (SWARM_PROFILE, SWARM_TASKS): {PROBE} measures which teach it anything; or a "
+        f"choose easier questions (SWARM_PROFILE, SWARM_TASKS): {probe()} measures which teach it anything; or a "
         "stronger model, or more completions per group (NUM_GENERATIONS)",
     )
 

@@ -7,12 +7,11 @@ A node measures them in its first own groups, `swarm probe` in its answers.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 import msgspec
 
-from swarm.records.hints import ASK
+from swarm.records.hints import ask
 
 LONGEST = 1e9
 """Seconds that are shown."""
@@ -31,6 +30,8 @@ class RoundForecast(msgspec.Struct, frozen=True):
     """Answers that were scored."""
     earned: int = 0
     """Those of them with a reward."""
+    task: str = ""
+    """One of those that were asked."""
 
     @property
     def seconds(self) -> float:
@@ -64,8 +65,7 @@ class RoundForecast(msgspec.Struct, frozen=True):
             return ""
         if self.earned:
             return f"{self.earned} of {self.answers} answers earned a reward"
-        ask = ASK.replace("MODEL", shlex.quote(next(iter(models), "MODEL")))
-        return f"none of {self.answers} answers earned a reward; {ask} shows one"
+        return f"none of {self.answers} answers earned a reward; {ask(self.task, models)} shows one"
 
 
 def slowest(found: Iterable[RoundForecast]) -> RoundForecast:

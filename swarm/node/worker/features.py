@@ -263,6 +263,7 @@ def forecast(half: OwnHalf, interval: float) -> RoundForecast:
         interval=interval,
         answers=len(rewards),
         earned=sum(reward > 0 for reward in rewards),
+        task=half.own.groups[0].group.question.task,
     )
 
 

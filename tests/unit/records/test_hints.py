@@ -141,6 +141,15 @@ def test_the_same_hint_of_several_nodes_is_one() -> None:
     assert merged([first, second]) == [Hint("a", ("anna", "ben"), "e", "r")]
 
 
+def test_the_command_that_shows_an_answer_names_the_task_that_earned_least_as_a_shell_takes_it() -> None:
+    rows = [
+        recent(row(n, answer_tag_rate=0.0, task_rewards={"bf": 0.1, "$(reboot)": 0.0, "sum": 0.2}))
+        for n in range(63)
+    ]
+    (hint,) = hints_of("anna", rows, HEALTHY)
+    assert "`swarm ask --model MODEL --task '$(reboot)'`" in hint.remedy
+
+
 @given(st.text(), st.lists(st.text(), max_size=3), st.integers(0, 2**53))
 def test_whatever_a_stranger_names_takes_no_more_room(reason: str, names: list[str], count: int) -> None:
     kept = recent(row(0, refused_files={reason * 99: count}, quarantined=names))

@@ -22,8 +22,8 @@ def test_who_keeps_an_own_clock_has_all_the_time() -> None:
 def test_answers_that_earned_nothing_come_with_the_command_that_shows_one() -> None:
     models = ["./my model"]
     assert RoundForecast(1.0, 1.0, 60.0, 32, 3).earned_line(models) == "3 of 32 answers earned a reward"
-    none = RoundForecast(1.0, 1.0, 60.0, 32, 0).earned_line(models)
-    assert none == "none of 32 answers earned a reward; `swarm ask --model './my model' --task TASK` shows one"
+    none = RoundForecast(1.0, 1.0, 60.0, 32, 0, "bf").earned_line(models)
+    assert none == "none of 32 answers earned a reward; `swarm ask --model './my model' --task bf` shows one"
     assert RoundForecast(1.0, 1.0, 60.0).earned_line(models) == ""
 
 
