@@ -152,7 +152,7 @@ def up(
     if unless_finished and (over := _said_if_finished(settings)):
         say(over)
         return 0
-    return _start(swarm, asked, again, backend, force=force, page=web and here and sys.stdout.isatty())
+    return _start(swarm, asked, again, backend, force=force, web=web and here)
 
 
 def _compare(nodes: int | None, against: str, seeds: int | None, up_flags: UpFlags | None, *, dry_run: bool) -> int:
@@ -171,7 +171,7 @@ def _compare(nodes: int | None, against: str, seeds: int | None, up_flags: UpFla
 
 
 def _start(
-    swarm: LocalSwarm, asked: StartRequest, again: str, backend: Elsewhere | None, *, force: bool, page: bool
+    swarm: LocalSwarm, asked: StartRequest, again: str, backend: Elsewhere | None, *, force: bool, web: bool
 ) -> int:
     settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
@@ -188,15 +188,15 @@ def _start(
     _make_folder(run)
     children = fitting.children(asked, settings)
     show_nodes(children, commands=False)
-    shown = page_beside(settings) if page else []
+    shown = page_beside(settings) if web and sys.stdout.isatty() else []
     try:
         code = run_loop(_run, fitting, run, children, [*programs, *mirror_beside(settings), *shown], again, jobs)
     except ClusterError:
         if jobs and jobs.left():
             say(jobs.how_to_follow(again))
         raise
-    if shown:
-        say(f"open the page again: {shlex.join(['swarm', 'web', *where(settings)])}")
+    if web:
+        say(f"open the page{' again' if shown else ''}: {shlex.join(['swarm', 'web', *where(settings)])}")
     return code
 
 

@@ -35,8 +35,8 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
     assert "worker-1     trains tiny-2-gpt2 on I 4, J 2, G 4, 1 thread\n" in first.stdout
     assert "3/3 done" in first.stdout
     assert "go on with more rounds" in first.stdout
-    assert "page: " not in first.stdout, "nobody is at a terminal"
-    assert "open the page" not in first.stdout
+    assert "page: test" not in first.stdout, "nobody is at a terminal"
+    assert re.search("^open the page: swarm web --path ", first.stdout, re.MULTILINE)
     assert {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)} == {
         "tiny-2-qwen2",
         "tiny-2-gpt2",
