@@ -133,7 +133,7 @@ def test_the_doctor_looks_at_all_it_can_and_says_that_no_node_runs_there(tmp_pat
     assert system["verdict"] == "warning"
     assert "fork" in system["measured"]
     assert "WSL2" in system["fix"]
-    assert {"folder", "rename", "names", "space", "state", "files", "machine"} <= {area for area, _ in findings}
+    assert {"folder", "visibility", "names", "space", "state", "files", "machine"} <= {area for area, _ in findings}
 
 
 ELSEWHERE = (
