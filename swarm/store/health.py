@@ -2,25 +2,42 @@
 
     Place.health(name) ─▶ Health ─▶ figures ─▶ verdicts: swarm.views.doctor
 
-Nothing is left behind: what is written lies in one folder of its own, outside everything that nodes watch or count,
-and goes at the end.
+What is tried out goes through the verbs of a store, for a folder and a bucket alike. Nothing is left behind: what is
+written lies in one folder of its own, outside everything that nodes watch or count, and goes at the end.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from swarm.errors import ProtocolError
+
 if TYPE_CHECKING:
+    from swarm.store.base import Store
     from swarm.store.bucket.health import BucketHealth
     from swarm.store.folder.health import FolderHealth
 
 MOST_ENTRIES = 500_000
 """Entries of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is
 said."""
+
+TRIALS = "trials"
+"""Prefix of what is tried out."""
+TYPICAL = 60_000
+"""Bytes of a typical rollout file."""
+SEEN_IN = 10.0
+"""Seconds for which a write is looked for."""
+VISIBLE, SAMPLES = 5, 20
+"""Trials of each kind."""
 
 NEWEST_WATCHED = 16
 """Folders in a folder that a watcher watches. Work goes on in one or two rounds at a time; the older ones are found by
@@ -52,16 +69,6 @@ class Writing(NamedTuple):
     """Why it cannot be written, empty if it can."""
     seconds: Sequence[float]
     """Seconds of one durable write each."""
-
-
-class Renaming(NamedTuple):
-    """Counts what its writer saw of a file that was replaced by renames."""
-
-    renames: int
-    late: int
-    """Renames after which the old version was still read."""
-    problem: str
-    """A rename over an existing file that failed; empty if none did."""
 
 
 class Room(NamedTuple):
@@ -120,6 +127,8 @@ class Visibility:
 
     read: list[float] = field(default_factory=list)
     listed: list[float] = field(default_factory=list)
+    replaced: list[float] = field(default_factory=list)
+    """Until it was read in the place of another one."""
 
 
 @dataclass
@@ -138,6 +147,8 @@ class Health(ABC):
     """There is such an experiment."""
     problem: str
     """Why nothing can be tried out; empty if it can."""
+    trial: Store
+    """Where nothing is yet, for trials."""
     folder: FolderHealth | None = None
     """What only a folder has; None: it is none."""
     bucket: BucketHealth | None = None
@@ -154,6 +165,37 @@ class Health(ABC):
         written = self.written_now()
         return written - (before + wall()) / 2
 
+    def latency(self) -> Latency:
+        """Time requests of the size of a rollout file, one after the other. Raises StoreError."""
+        data, found = os.urandom(TYPICAL), Latency()
+        for number in range(SAMPLES):
+            key = f"{TRIALS}/timed-{number}.json"
+            found.put.append(_timed(partial(self.trial.put, key, data)))
+            found.get.append(_timed(partial(self.trial.get, key, TYPICAL)))
+            found.list.append(_timed(partial(self.trial.list, TRIALS)))
+        return found
+
+    def visibility(self) -> Visibility:
+        """Write files, and write over them, and look for each version until it is there. Raises StoreError."""
+        seen = Visibility()
+        for number in range(VISIBLE):
+            name = f"seen-{number}.json"
+            self.trial.put(f"{TRIALS}/{name}", b"1")
+            written = time.monotonic()
+            seen.read.append(_until(written, partial(self._reads, name, b"1")))
+            seen.listed.append(_until(written, partial(self._lists, name)))
+            self.trial.put(f"{TRIALS}/{name}", b"2")
+            seen.replaced.append(_until(time.monotonic(), partial(self._reads, name, b"2")))
+        return seen
+
+    def _reads(self, name: str, data: bytes) -> bool:
+        with suppress(FileNotFoundError, ProtocolError):
+            return self.trial.get(f"{TRIALS}/{name}", len(data)).data == data
+        return False
+
+    def _lists(self, name: str) -> bool:
+        return any(entry.name == name for entry in self.trial.list(TRIALS).entries)
+
     @abstractmethod
     def written_now(self) -> float:
         """Write, and return the time by the place's clock, Unix seconds."""
@@ -165,3 +207,21 @@ class Health(ABC):
     @abstractmethod
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""
+
+
+def _until(since: float, is_there: Callable[[], bool]) -> float:
+    """Returns seconds from the write to the look that saw it, 0 where the first one did: what a look takes is latency,
+    and so is what was done between the write and that look."""
+    if is_there():
+        return 0.0
+    while (began := time.monotonic() - since) < SEEN_IN:
+        if is_there():
+            return began
+        time.sleep(0.05)
+    return math.inf
+
+
+def _timed(request: Callable[[], object]) -> float:
+    began = time.monotonic()
+    request()
+    return time.monotonic() - began

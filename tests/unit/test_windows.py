@@ -15,6 +15,7 @@ import pytest
 from swarm import entry_points
 from swarm.cli.main import COMMANDS
 from swarm.entry_points import load
+from swarm.errors import AlreadyThereError
 from swarm.store.folder.beneath import is_taken_apart, native
 from swarm.store.folder.store import FolderStore
 from tests.unit.views.factories import make_experiment
@@ -133,7 +134,7 @@ def test_the_doctor_looks_at_all_it_can_and_says_that_no_node_runs_there(tmp_pat
     assert system["verdict"] == "warning"
     assert "fork" in system["measured"]
     assert "WSL2" in system["fix"]
-    assert {"folder", "rename", "space", "state", "files", "machine"} <= {area for area, _ in findings}
+    assert {"folder", "visibility", "space", "state", "files", "machine"} <= {area for area, _ in findings}
 
 
 ELSEWHERE = (
@@ -206,6 +207,18 @@ def test_a_file_is_written_and_removed_by_path_and_no_link_is_followed(tmp_path:
     store.remove_prefix("report")
     assert [entry.name for entry in store.list("").entries] == [".tmp"]
     assert [file.name for file in outside.iterdir()] == ["kept"]
+
+
+def test_by_path_who_wants_to_be_first_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_there(*_: object, **__: object) -> None:
+        raise NotImplementedError("link: follow_symlinks unavailable on this platform")
+
+    monkeypatch.setattr(os, "link", not_there)
+    store = FolderStore(tmp_path / "place", "report", by_path=True)
+    store.put("report/page", b"one", if_absent=True)
+    with pytest.raises(AlreadyThereError):
+        store.put("report/page", b"two", if_absent=True)
+    assert store.get("report/page", 10).data == b"one"
 
 
 def test_what_only_nodes_write_is_refused_by_path(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ all: fractions of a cent.
 from __future__ import annotations
 
 import math
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,16 +14,11 @@ from contextlib import contextmanager, suppress
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.bucket.listing import is_odd, objects
 from swarm.store.bucket.objects import Objects
-from swarm.store.health import MOST_ENTRIES, Health, Latency, Permission, Survey, Visibility
+from swarm.store.bucket.store import BucketStore
+from swarm.store.health import MOST_ENTRIES, Health, Permission, Survey
 from swarm.wire import keys
 
 PREFIX = "doctor-"
-TYPICAL = 60_000
-"""Bytes of a typical rollout file."""
-SEEN_IN = 10.0
-"""Seconds for which a write is looked for."""
-VISIBLE, SAMPLES = 5, 20
-"""Trials of each kind."""
 
 
 @contextmanager
@@ -64,6 +58,7 @@ class BucketHealth(Health):
         self._client = client
         self._probe = probe
         self._root = root
+        self.trial = BucketStore(client, probe, "trial", "doctor")
         self.tried: list[str] = []
         """Names of all objects that may be there by these trials."""
         self.there = there
@@ -103,30 +98,6 @@ class BucketHealth(Health):
             return True
         return False
 
-    def visibility(self) -> Visibility:
-        """Write new objects, and look for each until it is there."""
-        seen = Visibility()
-        for number in range(VISIBLE):
-            name = self._name(f"seen-{number}")
-            self._client.put(name, b"{}")
-            written = time.monotonic()
-            seen.read.append(_until(written, lambda name=name: self._client.head(name) is not None))  # type: ignore[misc]
-            seen.listed.append(_until(written, lambda name=name: name in self._listed()))  # type: ignore[misc]
-        return seen
-
-    def _listed(self) -> set[str]:
-        return {meta["path"] for meta in objects(self._client, self._probe)}
-
-    def latency(self) -> Latency:
-        """Time requests of the size of a rollout file, one after the other."""
-        data, found = bytes(TYPICAL), Latency()
-        for number in range(SAMPLES):
-            name = self._name(f"timed-{number}")
-            found.put.append(_timed(lambda name=name: self._client.put(name, data)))  # type: ignore[misc]
-            found.get.append(_timed(lambda name=name: self._client.get(name, TYPICAL)))  # type: ignore[misc]
-            found.list.append(_timed(self._listed))
-        return found
-
     def written_now(self) -> float:
         """A bucket dates objects to the second: half of one is the error, beside half the time of the write."""
         name = self._name("time")
@@ -158,21 +129,3 @@ class BucketHealth(Health):
                 found.complete = False
                 break
         return found
-
-
-def _until(since: float, is_there: Callable[[], bool]) -> float:
-    """Returns seconds from the write to the look that saw it, 0 where the first one did: what a look takes is latency,
-    and so is what was done between the write and that look."""
-    if is_there():
-        return 0.0
-    while (began := time.monotonic() - since) < SEEN_IN:
-        if is_there():
-            return began
-        time.sleep(0.05)
-    return math.inf
-
-
-def _timed(request: Callable[[], object]) -> float:
-    began = time.monotonic()
-    request()
-    return time.monotonic() - began

@@ -1,6 +1,6 @@
 """Measures a folder's health: it is tried out in a folder of its own.
 
-writing, renames, room, clock, and one walk over everything that lies in an experiment: nothing is opened, no link is
+writing, room, clock, and one walk over everything that lies in an experiment: nothing is opened, no link is
 followed.
 """
 
@@ -10,26 +10,19 @@ import os
 import re
 import shutil
 import stat
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 from swarm.errors import StoreError
-from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of, room_at
-from swarm.store.folder.publish import publish
-from swarm.store.health import MOST_ENTRIES, FileSystem, Health, Renaming, Room, Sparse, Survey, Writing
+from swarm.store.folder.store import FolderStore
+from swarm.store.health import MOST_ENTRIES, FileSystem, Health, Room, Sparse, Survey, Writing
 from swarm.wire import keys
 
 PREFIX = "doctor-"
-ROLLOUT_BYTES = 60_000
-"""Bytes of a typical rollout file."""
-SEEN_IN, PAUSE = 10.0, 0.1
-"""Seconds for which a new version is looked for, and between two looks."""
-TRIALS = 7
 WRITTEN = (keys.STATE.partition("/")[0], keys.PEERS, keys.ROLLOUTS, keys.REWARDS, keys.LOGS)
 """Where nodes write in an experiment."""
 
@@ -72,6 +65,7 @@ class FolderHealth(Health):
         self._root = path / experiment
         self.there = os.path.isdir(self._root)
         self.folder = self
+        self.trial = FolderStore(probe, "doctor")
 
     def writing(self) -> Writing:
         """Write as nodes do, and take the time."""
@@ -81,7 +75,7 @@ class FolderHealth(Health):
         if problem := self.problem or self._closed():
             return Writing(there, parent, problem, ())
         try:
-            return Writing(there, parent, "", [self._durable_write(number) for number in range(TRIALS)])
+            return Writing(there, parent, "", self.latency().put)
         except StoreError as error:
             return Writing(there, parent, str(error), ())
 
@@ -90,30 +84,6 @@ class FolderHealth(Health):
         places = [self._root, *(self._root / name for name in WRITTEN)]
         closed = [str(place) for place in places if os.path.lexists(place) and not _may_write_in(place)]
         return f"no folders, or no permission to write in them: {', '.join(closed)}" if closed else ""
-
-    def _durable_write(self, number: int) -> float:
-        started = time.perf_counter()
-        probe = Within(self.probe)
-        publish(probe / "written" / f"{number}.json", os.urandom(ROLLOUT_BYTES), probe / "half")
-        return time.perf_counter() - started
-
-    def renaming(self) -> Renaming:
-        """Replace a file, and read it: one that is not there for a moment is late, as an old version is."""
-        target, half, late = self.probe / "replaced.json", self.probe / "replacing.tmp", 0
-        try:
-            for number in range(TRIALS):
-                half.write_bytes(b"%d" % number)
-                half.rename(target)
-                late += not _reads(target, b"%d" % number)
-        except OSError as error:
-            return Renaming(TRIALS, late, str(error.strerror or error))
-        last = b"%d" % (TRIALS - 1)
-        ends = time.monotonic() + SEEN_IN
-        while not _reads(target, last):
-            if time.monotonic() > ends:
-                return Renaming(TRIALS, late, f"a new version is not read within {SEEN_IN:.0f} s")
-            time.sleep(PAUSE)
-        return Renaming(TRIALS, late, "")
 
     def room(self) -> Room:
         """Ask how much may still be written."""
@@ -222,9 +192,3 @@ def _measure(status: os.stat_result, place: str, shown: str, found: Survey) -> N
         found.drafts_by_node[below.split(os.sep)[0]] += taken
     if status.st_size >= SPARSE_FROM and taken * SPARSE_SHARE < status.st_size:
         found.sparse.append(Sparse(shown, status.st_size, taken))
-
-
-def _reads(file: Path, data: bytes) -> bool:
-    with suppress(FileNotFoundError):
-        return file.read_bytes() == data
-    return False

@@ -165,8 +165,8 @@ def _link(draft: _Reached, place: _Reached) -> bool:
     except FileExistsError:
         if os.stat(draft[0], dir_fd=draft[1]).st_nlink < 2:  # 2: done by the server, and its answer was lost
             raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
+    except (OSError, NotImplementedError) as error:  # Windows links no files in this way
+        if isinstance(error, OSError) and error.errno not in _NO_LINKS:
             raise
         with contextlib.suppress(FileNotFoundError):
             os.stat(place[0], dir_fd=place[1], follow_symlinks=False)

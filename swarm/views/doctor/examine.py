@@ -16,7 +16,7 @@ from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Tim
 Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {
     "folder": place.check_writing,
-    "rename": place.check_renaming,
+    "visibility": place.check_visibility,
     "space": place.check_space,
     "bucket": remote.check_bucket,
     "clocks": place.check_clock,

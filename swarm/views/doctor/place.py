@@ -1,6 +1,6 @@
-"""A shared folder: writing and its speed, renames, its clock; free space against what the run will still write, and
-what lies around; whether file events of other hosts arrive, by which nodes look sooner than they would; how late others
-see what a node published.
+"""A shared folder: writing, its speed, and how late it is seen; its clock; free space against what the run will still
+write, and what lies around; whether file events of other hosts arrive, by which nodes look sooner than they would; how
+late others see what a node published.
 
 A place such as Google Drive shows new files minutes late. One machine alone cannot measure that: its own files are
 there at once. So before anybody has trained on a peer's groups, the doctor goes by what such mounts are called.
@@ -22,20 +22,15 @@ from swarm.errors import ModelError
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.shape import model_shape
 from swarm.records.files import read_clock
-from swarm.store.health import (
-    MOST_ENTRIES,
-    FileSystem,
-    Renaming,
-    Room,
-    Survey,
-    Writing,
-)
+from swarm.store.health import MOST_ENTRIES, FileSystem, Room, Survey, Visibility, Writing
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import age, shorten, size
 
-FOLDER, RENAME, CLOCKS = Area("folder"), Area("rename"), Area("clocks")
+FOLDER, VISIBILITY, CLOCKS = Area("folder"), Area("visibility"), Area("clocks")
 SLOW = 0.5
 """Seconds for a durable write, from which publishing shows in a round of a few seconds."""
+CACHED = 1.0
+"""Seconds until others see what was written, from which a round of a minute shows it."""
 SHARE_OF_ROUND = 0.25
 """Share of the round interval; a node writes about four files in a round, one after another."""
 SKEW_TOLERATED = 5.0
@@ -68,23 +63,25 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
         yield FOLDER.graded("write time", measured, fix, warning=took > SLOW)
 
 
-def check_renaming(context: CheckContext) -> Iterator[Finding]:
-    """A rename over an existing file works, and is seen: at once, or late."""
-    if (folder := context.health.folder) and not context.health.problem:
-        yield judge_renaming(folder.renaming())
+def check_visibility(context: CheckContext) -> Iterator[Finding]:
+    """Whether what is written is seen at once, or late."""
+    if context.health.folder and not context.health.problem:
+        yield from judge_visibility(VISIBILITY, context.health.visibility())
 
 
-def judge_renaming(seen: Renaming) -> Finding:
-    """Returns the counts as a finding."""
-    if seen.problem:
-        fix = "use another --path, such as a local disk with Syncthing: here a file cannot be replaced in one step"
-        return RENAME.failure("over an existing file", seen.problem, fix)
-    fix = (
-        "nodes read again what is late; to be quicker switch the mount's cache off "
-        "(NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s)"
-    )
-    figures = f"{seen.renames - seen.late} of {seen.renames} renames over an existing file seen at once"
-    return RENAME.graded("seen at once", figures, fix, warning=seen.late > 0)
+def judge_visibility(area: Area, seen: Visibility) -> Iterator[Finding]:
+    """Judges how late a new file is read and listed, and how late one that takes the place of another."""
+    of_each = (("read after write", seen.read), ("list after write", seen.listed))
+    for check, took in (*of_each, ("read after replacement", seen.replaced)):
+        late = sum(seconds > 0 for seconds in took)
+        slowest = max(took)
+        measured = f"{len(took) - late} of {len(took)} at once, the slowest after {slowest:.1f} s"
+        fix = (
+            "expect rounds that wait so long; switch off what caches before this place "
+            "(NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s; a CDN, proxy or gateway)"
+        )
+        caches = median(took) > 0 and slowest > CACHED  # one late look alone may be this machine's own
+        yield area.graded(check, measured, fix, warning=caches, failure=math.isinf(slowest))
 
 
 def check_clock(context: CheckContext) -> Iterator[Finding]:

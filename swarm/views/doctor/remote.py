@@ -13,6 +13,7 @@ from swarm.config import Settings
 from swarm.store.health import Latency, Permission, Visibility
 from swarm.store.replication import Replication
 from swarm.views.doctor.check import Area, CheckContext, Finding
+from swarm.views.doctor.place import judge_visibility
 from swarm.views.text import shorten, size
 
 BUCKET = Area("bucket")
@@ -36,7 +37,7 @@ def check_bucket(context: CheckContext) -> Iterator[Finding]:
         return
     yield judge_creating(bucket.creates_once())
     visibility, latency = bucket.visibility(), bucket.latency()
-    yield from judge_visibility(visibility)
+    yield from judge_visibility(BUCKET, visibility)
     yield judge_latency(latency)
     yield from judge_deadlines(latency, visibility, context.settings)
 
@@ -59,17 +60,6 @@ def judge_creating(once: bool) -> Finding:
         "neither is told. Until then nodes look before they create: start each NODE_ID once, and one node alone first"
     )
     return BUCKET.graded("exclusive creation", measured, fix, failure=not once)
-
-
-def judge_visibility(seen: Visibility) -> Iterator[Finding]:
-    """Judges how late a new object is read and listed."""
-    for check_bucket, took in (("read after write", seen.read), ("list after write", seen.listed)):
-        late = sum(seconds > 0 for seconds in took)
-        slowest = max(took)
-        measured = f"{len(took) - late} of {len(took)} at once, the slowest after {slowest:.1f} s"
-        fix = "expect rounds that wait so long; switch off what caches before this bucket (CDN, proxy, gateway)"
-        caches = median(took) > 0 and slowest > SLOW  # one late look alone may be this machine's own
-        yield BUCKET.graded(check_bucket, measured, fix, warning=caches, failure=math.isinf(slowest))
 
 
 def judge_latency(found: Latency) -> Finding:

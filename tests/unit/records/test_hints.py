@@ -143,8 +143,7 @@ def test_the_same_hint_of_several_nodes_is_one() -> None:
 
 def test_the_command_that_shows_an_answer_names_the_task_that_earned_least_as_a_shell_takes_it() -> None:
     rows = [
-        recent(row(n, answer_tag_rate=0.0, task_rewards={"bf": 0.1, "$(reboot)": 0.0, "sum": 0.2}))
-        for n in range(63)
+        recent(row(n, answer_tag_rate=0.0, task_rewards={"bf": 0.1, "$(reboot)": 0.0, "sum": 0.2})) for n in range(63)
     ]
     (hint,) = hints_of("anna", rows, HEALTHY)
     assert "`swarm ask --model MODEL --task '$(reboot)'`" in hint.remedy

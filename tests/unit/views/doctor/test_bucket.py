@@ -13,43 +13,43 @@ import pytest
 
 from swarm.config import Settings
 from swarm.config.place import CADENCE
+from swarm.store import health as trials
 from swarm.store.health import Latency, Permission, Visibility
-from swarm.views.doctor import remote
+from swarm.views.doctor import place, remote
 from swarm.views.doctor.check import CheckContext, Timing
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look
 
 pytest.importorskip("obstore")
 import obstore
 
-from swarm.store.bucket import health as trials
 from swarm.store.bucket.client import BucketClient
-from swarm.store.bucket.health import BucketHealth, bucket_health
+from swarm.store.bucket.health import bucket_health
 from tests.unit.store.bucket.buckets import MemoryBucket, error
 
 REAL = Timing(time.monotonic, time.time, time.sleep)
 SETTINGS = Settings(path="s3://mine").with_values(CADENCE)
 QUICK = Latency([0.1], [0.1], [0.1])
-AT_ONCE = Visibility([0.0], [0.0])
+AT_ONCE = Visibility([0.0], [0.0], [0.0])
 
 
 @contextmanager
-def examined(place: MemoryBucket) -> Iterator[CheckContext]:
-    client = BucketClient(place.objects, "s3://mine", pause=place.paused.append, chance=lambda: 1.0)
+def examined(bucket: MemoryBucket) -> Iterator[CheckContext]:
+    client = BucketClient(bucket.objects, "s3://mine", pause=bucket.paused.append, chance=lambda: 1.0)
     with bucket_health(client, "place", "experiments/demo") as health:
         yield CheckContext(SETTINGS, None, health, 1.0, REAL)
 
 
 def test_a_sound_bucket_is_in_order_and_nothing_is_left_behind() -> None:
-    place = MemoryBucket()
-    place.write("peers/anna.json", b"{}")
-    with examined(place) as context:
+    bucket = MemoryBucket()
+    bucket.write("peers/anna.json", b"{}")
+    with examined(bucket) as context:
         found = look(remote.check_bucket, context)
         assert context.health.there
         assert context.health.survey().files_by_part == {"peers": 1}
         assert abs(context.server_skew) < 2
     assert {finding.verdict for finding in found.values()} == {OK}
     assert found["exclusive creation"].measured.endswith("is refused")
-    assert place.names() == ["peers/anna.json"]
+    assert bucket.names() == ["peers/anna.json"]
 
 
 @pytest.mark.parametrize(
@@ -74,30 +74,30 @@ def test_a_server_that_lets_two_create_one_object_is_refused() -> None:
 
 
 def test_late_listings_are_told_and_those_that_never_come_are_failures() -> None:
-    once = remote.judge_visibility(Visibility([0.0] * 5, [0.0, 0.0, 3.0, 0.0, 0.0]))
-    assert [finding.verdict for finding in once] == [OK, OK], "one late look shows no cache"
-    found = {finding.check: finding for finding in remote.judge_visibility(Visibility([0.0], [3.0]))}
-    assert [finding.verdict for finding in found.values()] == [OK, WARNING]
-    assert "the slowest after 3.0 s" in found["list after write"].measured
-    assert [finding.verdict for finding in remote.judge_visibility(Visibility([0.0], [math.inf]))] == [OK, FAILURE]
+    def verdicts(*listed: float) -> list[object]:
+        seen = Visibility([0.0], [*listed], [0.0])
+        return [finding.verdict for finding in place.judge_visibility(remote.BUCKET, seen)]
+
+    assert verdicts(0.0, 0.0, 3.0, 0.0, 0.0) == [OK, OK, OK], "one late look shows no cache"
+    assert verdicts(3.0) == [OK, WARNING, OK]
+    assert verdicts(math.inf) == [OK, FAILURE, OK]
 
 
 def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server far away shows everything at once, each answer 0.2 s later."""
-    now, head = 0.0, obstore.head
+    now, get = 0.0, obstore.get
 
     def far_away(*args: Any, **kwargs: Any) -> Any:
         nonlocal now
         now += 0.2
-        return head(*args, **kwargs)
+        return get(*args, **kwargs)
 
-    monkeypatch.setattr("obstore.head", far_away)
+    monkeypatch.setattr("obstore.get", far_away)
     monkeypatch.setattr(trials, "time", SimpleNamespace(monotonic=lambda: now, sleep=lambda _: None))
     with examined(MemoryBucket()) as context:
-        assert isinstance(context.health, BucketHealth)
         seen = context.health.visibility()
     assert now > 0
-    assert {*seen.read, *seen.listed} == {0.0}
+    assert {*seen.read, *seen.listed, *seen.replaced} == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.Monkey
     [
         (QUICK, AT_ONCE, 60.0, 240.0, [OK, OK]),
         (QUICK, AT_ONCE, 20.0, 240.0, [WARNING, OK]),
-        (QUICK, Visibility([0.0], [30.0]), 30.0, 240.0, [FAILURE, OK]),
+        (QUICK, Visibility([0.0], [30.0], [0.0]), 30.0, 240.0, [FAILURE, OK]),
         (QUICK, AT_ONCE, 60.0, 100.0, [OK, WARNING]),
     ],
 )

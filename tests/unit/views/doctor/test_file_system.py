@@ -1,16 +1,19 @@
-"""Writing, renaming, clocks, room and events, as measured and as judged."""
+"""Writing, how late it is seen, clocks, room and events, as measured and as judged."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections import Counter
+import time
 from pathlib import Path
 
 import pytest
 
 from swarm.planner.shape import ModelShape
+from swarm.store.base import Blob
 from swarm.store.folder.health import folder_health
-from swarm.store.health import FileSystem, Renaming, Room, Writing
+from swarm.store.folder.store import FolderStore
+from swarm.store.health import FileSystem, Room, Writing
 from swarm.views.doctor import place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
@@ -37,44 +40,32 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
 
 
 def test_a_folder_of_this_machine_is_in_order(tmp_path: Path) -> None:
-    assert {finding.verdict for finding in look(place.check_renaming, make_patient(tmp_path / "shared")).values()} == {
-        OK
-    }
+    found = look(place.check_visibility, make_patient(tmp_path / "shared"))
+    assert {finding.verdict for finding in found.values()} == {OK}
 
 
-@pytest.mark.parametrize("what_is_read", [FileNotFoundError, b"the old one"], ids=["bindfs, SSHFS", "NFS"])
-def test_a_folder_whose_renames_are_seen_a_moment_later_is_late_and_not_broken(
+@pytest.mark.parametrize("what_is_read", [FileNotFoundError, b"1"], ids=["bindfs, SSHFS", "NFS"])
+def test_a_folder_whose_new_versions_are_seen_late_is_told_and_one_in_which_they_never_are_is_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what_is_read: type[Exception] | bytes
 ) -> None:
-    read, late = Path.read_bytes, Counter[str]()
+    get, late = FolderStore.get, 1.2
 
-    def reads(file: Path) -> bytes:
-        late[file.name] += 1
-        if file.name != "replaced.json" or late[file.name] % 3:
-            return read(file)
+    def reads(store: FolderStore, key: str, limit: int) -> Blob:
+        blob = get(store, key, limit)
+        if blob.data != b"2" or time.time() - (store._root / key).stat().st_mtime > late:
+            return blob
         if isinstance(what_is_read, bytes):
-            return what_is_read
-        raise what_is_read(file)
+            return blob._replace(data=what_is_read)
+        raise what_is_read(key)
 
-    monkeypatch.setattr(Path, "read_bytes", reads)
-    found = look(place.check_renaming, make_patient(tmp_path / "shared"))["seen at once"]
-    assert found.verdict is WARNING, found
-
-
-def test_a_folder_in_which_a_new_version_is_never_read_is_broken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("swarm.store.folder.health.SEEN_IN", 0.2)
-    monkeypatch.setattr(Path, "read_bytes", lambda file: b"the old one")
-    assert look(place.check_renaming, make_patient(tmp_path / "shared"))["over an existing file"].verdict is FAILURE
-
-
-@pytest.mark.parametrize(
-    ("seen", "verdict"),
-    [(Renaming(7, 0, ""), OK), (Renaming(7, 2, ""), WARNING), (Renaming(7, 0, "File exists"), FAILURE)],
-)
-def test_a_rename_that_fails_or_is_seen_late_is_told(seen: Renaming, verdict: object) -> None:
-    assert place.judge_renaming(seen).verdict is verdict
+    monkeypatch.setattr(FolderStore, "get", reads)
+    monkeypatch.setattr("swarm.store.health.VISIBLE", 1)
+    found = look(place.check_visibility, make_patient(tmp_path / "shared"))
+    assert [finding.verdict for finding in found.values()] == [OK, OK, WARNING], found
+    late = math.inf
+    monkeypatch.setattr("swarm.store.health.SEEN_IN", 0.2)
+    found = look(place.check_visibility, make_patient(tmp_path / "other"))
+    assert [finding.verdict for finding in found.values()] == [OK, OK, FAILURE], found
 
 
 def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
