@@ -227,7 +227,7 @@ class _Writing:
 def _write(writings: Sequence[_Writing]) -> None:
     """Sample what all of them ask for, as one batch."""
     first = writings[0].generator
-    model, decoding, owner_K = _means(writings)
+    decoding, owner_K = _means(writings)
     places = [(writing, position) for writing in writings for position in range(len(writing.prompts))]
     prompts = [writing.prompts[position] for writing, position in places]
     uniform_K_G_T = torch.cat([writing.uniform_F_G_T for writing in writings])
@@ -239,12 +239,11 @@ def _write(writings: Sequence[_Writing]) -> None:
     budget = min((writing.generator._rows for writing in writings), key=lambda rows: rows.size)
     samples = budget.run(
         lambda rows: sample_in_parts(
-            model,
+            decoding,
             prompts,
             uniform_K_G_T=uniform_K_G_T,
             sampling=first._sampling,
             max_rows=rows,
-            decoding=decoding,
             ended=ended if any(writing.call.ready for writing in writings) else None,
             stops=first._stops,
             reasoning=first._reasoning,
@@ -259,17 +258,17 @@ def _write(writings: Sequence[_Writing]) -> None:
         samples = samples[len(writing.prompts) :]
 
 
-def _means(writings: Sequence[_Writing]) -> tuple[LanguageModel, Decoding, torch.Tensor | None]:
-    """Model, decoding, and the number of each prompt's adapter where several are used."""
+def _means(writings: Sequence[_Writing]) -> tuple[Decoding, torch.Tensor | None]:
+    """Returns the decoding, and the number of each prompt's adapter where several are used."""
     first = writings[0].generator
     if first._decoding is not None:
-        return first._model, first._decoding, None
+        return first._decoding, None
     shared = first._shared
     assert shared is not None
     adapters = [writing.generator._model.adapter for writing in writings]
     own = [adapter for adapter in adapters if isinstance(adapter, Adapter)]
-    model, decoding, numbers = shared.together(own, first._config.decoding)
+    decoding, numbers = shared.together(own, first._config.decoding)
     if numbers is None:
-        return model, decoding, None
+        return decoding, None
     counts = torch.tensor([len(writing.prompts) for writing in writings])
-    return model, decoding, torch.tensor(numbers).repeat_interleave(counts).to(model.device)
+    return decoding, torch.tensor(numbers).repeat_interleave(counts).to(decoding.model.device)
