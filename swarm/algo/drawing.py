@@ -166,7 +166,7 @@ class Drawing(Generic[Source]):
     @staticmethod
     def _counting(groups: Iterable[ScoredGroup], quota: PeerQuota) -> int:
         """Counts the groups that are looked for: those with an advantage that the quota takes."""
-        return sum(_has_advantage(scored) and quota.takes(scored) for scored in groups)
+        return sum(is_informative(scored.rewards) and quota.takes(scored) for scored in groups)
 
 
 def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:
@@ -180,7 +180,3 @@ def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[in
         return [number for digest in hashed for number in _EIGHT.unpack(digest)][:slots]
 
     return ranks
-
-
-def _has_advantage(result: ScoredGroup | NoGroup) -> bool:
-    return isinstance(result, ScoredGroup) and is_informative(result.rewards)

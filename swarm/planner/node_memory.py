@@ -153,7 +153,7 @@ def node_memory(
         optimizer=2 * fp32_trained,
         gradients=fp32_trained * (3 if options_of(settings).halves else 1)
         + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
-        buffers=cache + static_logits_bytes(shape, rows) if static else 0,
+        buffers=cache + _FP32 * row_bucket(rows) * shape.vocabulary if static else 0,
         generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)),
         activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers),
         logits=_logits_bytes(shape, batch),
@@ -223,11 +223,6 @@ def cache_bytes(
         rows, columns = row_bucket(rows), column_bucket(columns)
     layer = rows * columns * 2 * shape.kv_heads * shape.head_dim * (_HALF if half else _FP32)
     return (shape.layers + (not static)) * layer
-
-
-def static_logits_bytes(shape: ModelShape, rows: int) -> int:
-    """Returns fp32 logits of all rows, where a recorded step puts them."""
-    return _FP32 * row_bucket(rows) * shape.vocabulary
 
 
 def sampler_bytes(shape: ModelShape, settings: Settings, rows: int) -> int:

@@ -94,16 +94,6 @@ class Encoded:
     squares: float = 0.0
     """Sum of the squared advantages of these completions."""
 
-    @property
-    def trained_tokens(self) -> int:
-        """Completion tokens of the rows."""
-        return sum(len(row.written) for row in self.rows)
-
-    @property
-    def weighable_tokens(self) -> int:
-        """Counts those tokens whose behaviour log-probs are known."""
-        return sum(len(row.behaviour_logprobs or ()) for row in self.rows)
-
     def joined(self, later: Encoded) -> Encoded:
         """Returns both as one."""
         return Encoded(
@@ -230,14 +220,18 @@ def split_rows(rows: Sequence[BatchRow], *, max_positions: int, share_prompts: b
     Prompts of similar length come together, a group's rows stay together as far as they fit, and the rows of each
     micro-batch are ordered by the length of their completions.
     """
+
+    def by_length(row: BatchRow) -> int:
+        return len(row.token_ids)
+
     part: list[BatchRow] = []
     for row in sorted(rows, key=lambda row: (len(row.prompt_ids), row.group, len(row.token_ids))):
         if part and padded_positions([*part, row], share_prompts) > max_positions:
-            yield sorted(part, key=_completion_length)
+            yield sorted(part, key=by_length)
             part = []
         part.append(row)
     if part:
-        yield sorted(part, key=_completion_length)
+        yield sorted(part, key=by_length)
 
 
 def padded_positions(rows: Sequence[BatchRow], share_prompts: bool) -> int:
@@ -350,10 +344,6 @@ def _learned(
 def _logprobs_of_written(turn: Turn | Completion) -> Sequence[float]:
     logprobs = turn.logprobs or ()
     return [logprobs[place] for place in written_places(len(logprobs), turn.forced)]
-
-
-def _completion_length(row: BatchRow) -> int:
-    return len(row.token_ids)
 
 
 def answer_tokens(token_ids: Sequence[int], model: LanguageModel) -> list[bool]:

@@ -45,6 +45,9 @@ class Decoder(Protocol):
 class Decoding(Protocol):
     """Keeps what decoding needs from one batch to the next."""
 
+    model: LanguageModel
+    """What is decoded."""
+
     @property
     def look_every(self) -> int:
         """Steps between two looks at which rows have ended."""
@@ -79,19 +82,12 @@ def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
 
 
 def logits_while_writing(
-    decoding: Decoding,
-    prompts: Sequence[Sequence[int]],
-    completions: Sequence[Sequence[int]],
-    device: torch.device,
-    *,
-    several: bool = False,
+    decoding: Decoding, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]
 ) -> list[Tensor]:
-    """Returns the logits [L, V] of each next token while two completions are written, of which the first ends first.
-
-    Args:
-        several: the model uses several adapters; here all rows use the first one.
-    """
-    short, long = map(len, completions)
+    """Returns the logits [L, V] of each next token while two completions are written, of which the first ends first;
+    of several adapters all rows use the first one."""
+    device, (short, long) = decoding.model.device, map(len, completions)
+    several = isinstance(decoding.model.adapter, StackedAdapters)
     owner_K = torch.zeros(2, dtype=torch.long, device=device) if several else None
     with decoding.region():
         decoder = decoding.begin(prompts, group_size=1, steps=long, owner_K=owner_K)
@@ -118,12 +114,9 @@ def _disagreement(model: LanguageModel, static: Decoding) -> str:
     """Returns how static decoding of two short prompts differs from the dynamic one; empty: they agree."""
     size = model.module.get_input_embeddings().num_embeddings
     first, second, third = (token % size for token in (7, 11, 13))
-    several = isinstance(model.adapter, StackedAdapters)
     try:
         ours, theirs = (
-            logits_while_writing(
-                way, [[first], [second, third]], [[third], [third, first, second]], model.device, several=several
-            )
+            logits_while_writing(way, [[first], [second, third]], [[third], [third, first, second]])
             for way in (static, DynamicDecoding(model))
         )
         gap = max(

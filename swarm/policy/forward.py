@@ -143,19 +143,19 @@ class DynamicDecoding:
     look_every = 1
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+        self.model = model
 
     @contextmanager
     def region(self) -> Iterator[None]:
         """One autocast region around all steps casts the weights once."""
-        with torch.inference_mode(), self._model.autocast():
+        with torch.inference_mode(), self.model.autocast():
             yield
 
     def begin(
         self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int, owner_K: Tensor | None = None
     ) -> DynamicDecoder:
         """Read the prompts."""
-        return DynamicDecoder(self._model, prefill(self._model, prompts, group_size, owner_K), steps)
+        return DynamicDecoder(self.model, prefill(self.model, prompts, group_size, owner_K), steps)
 
 
 class DynamicDecoder:

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from swarm.policy.decode import Decoding
-from swarm.policy.forward import DynamicDecoding
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import ForcedTokens, ReasoningBudget, decode_completion
 
@@ -134,13 +133,12 @@ def draw_uniforms(prompts: int, group_size: int, steps: int, seed: int) -> Tenso
 
 
 def sample_in_parts(
-    model: LanguageModel,
+    decoding: Decoding,
     prompts: Sequence[Sequence[int]],
     *,
     uniform_K_G_T: Tensor,
     sampling: Sampling,
     max_rows: int,
-    decoding: Decoding | None = None,
     ended: Ended | None = None,
     stops: StopStrings | None = None,
     reasoning: ReasoningBudget | None = None,
@@ -166,11 +164,10 @@ def sample_in_parts(
 
         for uniform_k_g_T in torch.split(uniform_K_G_T[part], max_rows, dim=1):
             written = sample(
-                model,
+                decoding,
                 [prompts[k] for k in part],
                 uniform_K_G_T=uniform_k_g_T,
                 sampling=sampling,
-                decoding=decoding,
                 ended=told if ended else None,
                 stops=stops,
                 reasoning=reasoning,
@@ -182,12 +179,11 @@ def sample_in_parts(
 
 
 def sample(
-    model: LanguageModel,
+    decoding: Decoding,
     prompts: Sequence[Sequence[int]],
     *,
     uniform_K_G_T: Tensor,
     sampling: Sampling,
-    decoding: Decoding | None = None,
     ended: Ended | None = None,
     stops: StopStrings | None = None,
     reasoning: ReasoningBudget | None = None,
@@ -196,15 +192,15 @@ def sample(
     """G completions for each of K prompts.
 
     Args:
+        decoding: of the model that writes.
         prompts: token ids, of different lengths, each shorter than the model's context.
         uniform_K_G_T: as draw_uniforms makes it, T at least the model's max_new_tokens.
-        decoding: of this very model, by choose_decoding; None: dynamic.
         ended: told of each group; what is computed is the same with it and without.
         stops: what else ends a completion; up to there its tokens are the same with them and without.
         reasoning: ends reasoning that goes on for too long; no other row is changed by it.
         owner_K: where the model uses several adapters, the number of each prompt's.
     """
-    decoding = decoding or DynamicDecoding(model)
+    model = decoding.model
     with decoding.region():
         group_size = uniform_K_G_T.shape[1]
         limits = [min(model.max_new_tokens, model.context - len(prompt)) for prompt in prompts]

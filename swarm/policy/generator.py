@@ -55,14 +55,19 @@ class ModelGenerator:
             halvings: is told to whoever reports them; None: nobody does.
             shared: the base beside which the model's adapter is.
         """
-        self._model = model
+        self.model = model
         self.name = model.name
         self.tokenizer = model.tokenizer_digest
         self.bill: Bill | None = None
+        self.prompt_date = config.asking.date
+        """The date in its prompts; None: today's, or there is none."""
         self._shared = shared
         self._config = config
         self._decoding: Decoding | None = None if shared else choose_decoding(model, config.decoding)
         self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
+        how = (model.max_new_tokens, self._sampling, config.stop, config.max_reasoning_tokens, config.decoding)
+        self.batch_key: Hashable | None = (id(shared), *how) if shared else None
+        """Shared by generators whose calls can be one batch; None: it generates alone."""
         self._asking = config.asking
         self.thinking_off = switches_thinking_off(model.tokenizer, config.asking)
         """By the template's switch, which nobody set."""
@@ -72,29 +77,10 @@ class ModelGenerator:
         self._rows = MemoryBudget("generation", 2**16, halvings or Halvings())
 
     @property
-    def model(self) -> LanguageModel:
-        """Returns the model that it samples from."""
-        return self._model
-
-    @property
-    def prompt_date(self) -> str | None:
-        """Returns the date in its prompts; None: today's, or there is none."""
-        return self._asking.date
-
-    @property
     def repeats(self) -> bool:
         """Tells whether equal calls give equal completions: not on a GPU, and not where others' rows may be in the
         batch."""
-        return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)
-
-    @property
-    def batch_key(self) -> Hashable | None:
-        """Returns the key that generators share whose calls can be one batch; None: it generates alone. Implements
-        BatchingGenerator."""
-        if self._shared is None:
-            return None
-        config, longest = self._config, self._model.max_new_tokens
-        return id(self._shared), longest, self._sampling, config.stop, config.max_reasoning_tokens, config.decoding
+        return self.model.device.type == "cpu" and not (self._shared and self._shared.size > 1)
 
     @property
     def batch_size(self) -> int:
@@ -103,7 +89,7 @@ class ModelGenerator:
 
     def has_room(self, prompt: str) -> bool:
         """Tells whether the model's context has room for this prompt and a whole answer."""
-        return len(self.encode(prompt)) + self._model.max_new_tokens <= self._model.context
+        return len(self.encode(prompt)) + self.model.max_new_tokens <= self.model.context
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
@@ -140,14 +126,14 @@ class ModelGenerator:
 
     def shown_prompt(self, question: str) -> tuple[str, int]:
         """Returns the prompt as the model gets it, special tokens visible, and its length in tokens."""
-        ids = encode_prompt(self._model.tokenizer, question, self._asking)
-        return shown_prompt(self._model.tokenizer, ids), len(ids)
+        ids = encode_prompt(self.model.tokenizer, question, self._asking)
+        return shown_prompt(self.model.tokenizer, ids), len(ids)
 
     def encode(self, prompt: str | Dialogue) -> list[int]:
         """Encodes a prompt into tokens. Raises ModelError: the model's chat template takes no dialogue."""
         if isinstance(prompt, Dialogue):
-            return encode_dialogue(self._model, prompt, self._asking)
-        return encode_prompt(self._model.tokenizer, prompt, self._asking)
+            return encode_dialogue(self.model, prompt, self._asking)
+        return encode_prompt(self.model.tokenizer, prompt, self._asking)
 
     def completions(self, samples: list[GeneratedSample]) -> tuple[Completion, ...]:
         """Returns a group as text.
@@ -168,7 +154,7 @@ class ModelGenerator:
         if not math.isfinite(sum(sample.logprobs)):
             raise self.diverged()
         text_ids = sample.token_ids[:-1] if sample.finished and not sample.stopped else sample.token_ids
-        text = decode_completion(self._model.tokenizer, list(text_ids))
+        text = decode_completion(self.model.tokenizer, list(text_ids))
         return Completion(text, sample.finished, sample.token_ids, sample.logprobs, forced=sample.forced)
 
 
@@ -177,7 +163,7 @@ class _Writing:
 
     def __init__(self, generator: ModelGenerator, call: GenerationCall) -> None:
         self.generator, self.call = generator, call
-        context = generator._model.context
+        context = generator.model.context
         self._told = dict[int, tuple[Completion, ...]]()
         self._error: ModelError | None = None
         self.written: list[list[GeneratedSample]] = []
@@ -188,7 +174,7 @@ class _Writing:
         for prompt, ids in zip(call.prompts, encoded, strict=True):
             if len(ids) >= context and not isinstance(prompt, Dialogue):
                 logger.warning("generate.prompt_too_long", tokens=len(ids), context=context)
-        uniforms = draw_uniforms(len(encoded), call.group_size, generator._model.max_new_tokens, call.seed)
+        uniforms = draw_uniforms(len(encoded), call.group_size, generator.model.max_new_tokens, call.seed)
         self.uniform_F_G_T = uniforms[self._fitting]
 
     def ended(self, position: int, samples: list[GeneratedSample]) -> None:
@@ -205,7 +191,7 @@ class _Writing:
 
     def is_sound(self) -> bool:
         """Tells whether the weights are finite; what is not would be others' business in a batch with them."""
-        model = self.generator._model
+        model = self.generator.model
         if isinstance(model.adapter, Adapter) and not model.adapter.is_finite(model.autocast_dtype):
             self._error = self.generator.diverged()
         return self._error is None
@@ -227,7 +213,7 @@ class _Writing:
 def _write(writings: Sequence[_Writing]) -> None:
     """Sample what all of them ask for, as one batch."""
     first = writings[0].generator
-    model, decoding, owner_K = _means(writings)
+    decoding, owner_K = _means(writings)
     places = [(writing, position) for writing in writings for position in range(len(writing.prompts))]
     prompts = [writing.prompts[position] for writing, position in places]
     uniform_K_G_T = torch.cat([writing.uniform_F_G_T for writing in writings])
@@ -239,12 +225,11 @@ def _write(writings: Sequence[_Writing]) -> None:
     budget = min((writing.generator._rows for writing in writings), key=lambda rows: rows.size)
     samples = budget.run(
         lambda rows: sample_in_parts(
-            model,
+            decoding,
             prompts,
             uniform_K_G_T=uniform_K_G_T,
             sampling=first._sampling,
             max_rows=rows,
-            decoding=decoding,
             ended=ended if any(writing.call.ready for writing in writings) else None,
             stops=first._stops,
             reasoning=first._reasoning,
@@ -259,17 +244,17 @@ def _write(writings: Sequence[_Writing]) -> None:
         samples = samples[len(writing.prompts) :]
 
 
-def _means(writings: Sequence[_Writing]) -> tuple[LanguageModel, Decoding, torch.Tensor | None]:
-    """Model, decoding, and the number of each prompt's adapter where several are used."""
+def _means(writings: Sequence[_Writing]) -> tuple[Decoding, torch.Tensor | None]:
+    """Returns the decoding, and the number of each prompt's adapter where several are used."""
     first = writings[0].generator
     if first._decoding is not None:
-        return first._model, first._decoding, None
+        return first._decoding, None
     shared = first._shared
     assert shared is not None
-    adapters = [writing.generator._model.adapter for writing in writings]
+    adapters = [writing.generator.model.adapter for writing in writings]
     own = [adapter for adapter in adapters if isinstance(adapter, Adapter)]
-    model, decoding, numbers = shared.together(own, first._config.decoding)
+    decoding, numbers = shared.together(own, first._config.decoding)
     if numbers is None:
-        return model, decoding, None
+        return decoding, None
     counts = torch.tensor([len(writing.prompts) for writing in writings])
-    return model, decoding, torch.tensor(numbers).repeat_interleave(counts).to(model.device)
+    return decoding, torch.tensor(numbers).repeat_interleave(counts).to(decoding.model.device)

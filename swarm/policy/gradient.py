@@ -108,11 +108,6 @@ class GradientSum:
         self.logprobs: dict[BatchRow, Tensor] = {}
         self.praised: dict[BatchRow, Tensor] = {}
 
-    @property
-    def needs_all_rows(self) -> bool:
-        """A KL term has a gradient where the advantage is 0, too."""
-        return self._reference is not None
-
     def clear(self) -> None:
         """Forget all rows."""
         self._rows = []

@@ -209,7 +209,7 @@ def _found(
 
 def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
     """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn."""
-    logits = logits_while_writing(DynamicDecoding(model), prompts, completions, model.device)
+    logits = logits_while_writing(DynamicDecoding(model), prompts, completions)
     written = [
         logits[step].log_softmax(dim=1)[row if step < len(completions[0]) else 0, token]
         for row, ids in enumerate(completions)

@@ -29,7 +29,7 @@ import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from swarm.errors import ModelError, NoModelError
@@ -249,10 +249,15 @@ def wrap_model(
     frozen: bool = False,
 ) -> LanguageModel:
     """Returns a LanguageModel from parts already in memory; same checks and errors as load_model."""
-    _check_architecture(name, module)
+    if getattr(module, "_is_stateful", False):  # transformers' mark of recurrent layers
+        raise ModelError(
+            f"model {name!r}: {type(module).__name__} has recurrent layers, whose cache cannot be shared between "
+            "completions. Use an attention-only model."
+        )
     rows = module.get_input_embeddings().num_embeddings
     tokenizer, not_embedded = fitted(name, tokenizer, rows)
-    eos_ids = _end_of_text_ids(module, tokenizer)
+    declared = module.generation_config.eos_token_id
+    eos_ids: set[int] = {*(declared if isinstance(declared, list) else [declared]), tokenizer.eos_token_id} - {None}
     embedded = [token for token in eos_ids if token < rows]
     if not embedded:
         raise ModelError(
@@ -274,7 +279,7 @@ def wrap_model(
         eos_ids=frozenset(eos_ids),
         eos_id=eos_id,
         pad_id=pad_id if pad_id is not None and pad_id < rows else eos_id,
-        context=_context_length(module.config),
+        context=getattr(module.config.get_text_config(), "max_position_embeddings", None) or _NO_CONTEXT_LIMIT,
         max_new_tokens=max_new_tokens or suited_length(module.generation_config.max_new_tokens),
         tokenizer_digest=_tokenizer_digest(tokenizer, eos_ids),
         not_embedded=not_embedded,
@@ -330,25 +335,6 @@ def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:
         digest.update(f"{index} {len(token)} {token}\n".encode("utf-8", "surrogatepass"))
     digest.update(repr((sorted(tokenizer.get_added_vocab().items()), sorted(eos_ids))).encode("utf-8", "replace"))
     return digest.hexdigest()[:_DIGEST_LENGTH]
-
-
-def _end_of_text_ids(module: Any, tokenizer: Any) -> set[int]:
-    generation: GenerationConfig = module.generation_config
-    declared = generation.eos_token_id
-    ids = set(declared) if isinstance(declared, list) else {declared}
-    return (ids | {tokenizer.eos_token_id}) - {None}
-
-
-def _context_length(config: Any) -> int:
-    return getattr(config.get_text_config(), "max_position_embeddings", None) or _NO_CONTEXT_LIMIT
-
-
-def _check_architecture(name: str, module: Any) -> None:
-    if getattr(module, "_is_stateful", False):  # transformers' mark of recurrent layers
-        raise ModelError(
-            f"model {name!r}: {type(module).__name__} has recurrent layers, whose cache cannot be shared between "
-            "completions. Use an attention-only model."
-        )
 
 
 def disable_dropout(module: nn.Module) -> None:

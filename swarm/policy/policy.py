@@ -42,6 +42,10 @@ class JoinedPolicy:
         self.name = generator.name
         self.tokenizer = generator.tokenizer
         self.repeats = generator.repeats
+        self.prompt_date: str | None = getattr(generator, "prompt_date", None)
+        """The date in its prompts; None: there is none."""
+        self.batch_key: Hashable | None = getattr(generator, "batch_key", None)
+        """The generator's; None for one that cannot be batched."""
         self.generate, self.has_room = generator.generate, generator.has_room
         if isinstance(generator, RemoteGenerator):
             self.ask, self.take_use = generator.ask, generator.take_use
@@ -50,16 +54,6 @@ class JoinedPolicy:
         self.part = trainer.part
         self.snapshot = trainer.snapshot
         self.restore = trainer.restore
-
-    @property
-    def prompt_date(self) -> str | None:
-        """Returns the date in its prompts; None: there is none."""
-        return getattr(self.generator, "prompt_date", None)
-
-    @property
-    def batch_key(self) -> Hashable | None:
-        """Returns the generator's batch_key; None for one that cannot be batched."""
-        return getattr(self.generator, "batch_key", None)
 
     @property
     def batch_size(self) -> int:

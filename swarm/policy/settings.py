@@ -214,15 +214,13 @@ def grpo_config(settings: Settings) -> GrpoConfig:
     )
 
 
-def compute_threads(settings: Settings) -> int | None:
-    """CPU threads of the compute step; None: all cores. An embedded model is too small to be shared out among them."""
-    return settings.threads or (1 if settings.model[0] in EMBEDDED else None)
-
-
 def loading_options(settings: Settings) -> dict[str, Any]:
-    """Returns where and how a model is loaded: the keyword arguments of load_policy and load_generator."""
+    """Returns where and how a model is loaded: the keyword arguments of load_policy and load_generator.
+
+    Without a number of threads all cores compute, but for an embedded model, which is too small to be shared out.
+    """
     named = {name: getattr(settings, name) for name in ("device", "hub_token", "precision", "attention")}
-    return {"threads": compute_threads(settings), **named}
+    return {"threads": settings.threads or (1 if settings.model[0] in EMBEDDED else None), **named}
 
 
 def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -> str:

@@ -50,17 +50,16 @@ class SharedBase:
         """Adapters beside it."""
         return len(self._adapters)
 
-    def together(self, adapters: list[Adapter], kind: str) -> tuple[LanguageModel, Decoding, list[int] | None]:
-        """Returns what some adapters generate with: model, decoding, and the number of each of them there; None: there
-        is one."""
+    def together(self, adapters: list[Adapter], kind: str) -> tuple[Decoding, list[int] | None]:
+        """Returns the decoding with which some adapters generate, and the number of each of them there; None: there is
+        one."""
         decoding = self._decoding(kind)
         if isinstance(decoding, StaticDecoding):
-            return decoding.model, decoding, [self._adapters.index(adapter) for adapter in adapters]
+            return decoding, [self._adapters.index(adapter) for adapter in adapters]
         if len(adapters) == 1:
-            model = replace(self._model, adapter=adapters[0])
-            return model, DynamicDecoding(model), None
-        model = replace(self._model, adapter=StackedAdapters(adapters, self._model.autocast_dtype))
-        return model, DynamicDecoding(model), list(range(len(adapters)))
+            return DynamicDecoding(replace(self._model, adapter=adapters[0])), None
+        stacked = StackedAdapters(adapters, self._model.autocast_dtype)
+        return DynamicDecoding(replace(self._model, adapter=stacked)), list(range(len(adapters)))
 
 
 class SharedBases:

@@ -262,7 +262,7 @@ class StaticDecoding:
 
     def __init__(self, model: LanguageModel, capture: Capture | None) -> None:
         self.steps = GraphedSteps(capture)
-        self._model, self._weights = model, DecodeWeights(model)
+        self.model, self._weights = model, DecodeWeights(model)
         self._addresses = self._weights.addresses()
         self._buffers: Buffers | None = None
 
@@ -273,17 +273,12 @@ class StaticDecoding:
         Running out of memory inside gives all buffers back, so that a smaller batch gets smaller ones.
         """
         try:
-            with torch.inference_mode(), self._model.autocast(cache_weights=False):
+            with torch.inference_mode(), self.model.autocast(cache_weights=False):
                 self._weights.refresh()
                 yield
         except torch.OutOfMemoryError:
             self.release()
             raise
-
-    @property
-    def model(self) -> LanguageModel:
-        """Returns the model that it decodes, by the weights that it was made with."""
-        return self._model
 
     def begin(
         self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int, owner_K: Tensor | None = None
@@ -292,7 +287,7 @@ class StaticDecoding:
         read = prefill(self._weights.model, prompts, group_size, owner_K)
         buffers = self._reserve(read, steps)
         buffers.fill(read, group_size)
-        return StaticDecoder(buffers, read, partial(self._step, buffers), context=self._model.context)
+        return StaticDecoder(buffers, read, partial(self._step, buffers), context=self.model.context)
 
     def release(self) -> None:
         """Give all memory back."""
@@ -310,7 +305,7 @@ class StaticDecoding:
             if self._buffers is not None:
                 rows, columns = max(rows, self._buffers.rows), max(columns, self._buffers.columns)
             self.release()  # before the new ones are made: both at once might not fit
-            self._buffers = Buffers.allocate(read, rows, columns, self._model.autocast_dtype)
+            self._buffers = Buffers.allocate(read, rows, columns, self.model.autocast_dtype)
         return self._buffers
 
     def _step(self, buffers: Buffers, rows: int, columns: int) -> Tensor:

@@ -126,7 +126,7 @@ class ModelTrainer:
         return encode_groups(
             groups,
             self._model,
-            all_rows=self._gradient.needs_all_rows,
+            all_rows=self._config.kl_weight > 0,
             use_claims=self._config.importance_cap > 0,
             answers_only=self._config.external_reasoning == "answer",
             first=self._begun.groups,
@@ -203,7 +203,9 @@ class ModelTrainer:
             self._optimizer.step()
         else:
             logger.warning("train.non_finite", loss=loss, grad_norm=grad_norm, updates=self._optimizer.updates)
-        trained, weighed = encoded.trained_tokens, encoded.weighable_tokens if self._config.importance_cap > 0 else 0
+        trained = sum(len(row.written) for row in encoded.rows)
+        known = sum(len(row.behaviour_logprobs or ()) for row in encoded.rows)
+        weighed = known if self._config.importance_cap > 0 else 0
         return TrainReport(
             loss=loss / divisor,
             grad_norm=grad_norm,

@@ -144,7 +144,7 @@ async def _replay_light(settings: Settings, layout: Layout, node: str) -> str | 
 
 async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | None:
     from swarm.policy.policy import load_policy
-    from swarm.policy.settings import compute_threads, grpo_config
+    from swarm.policy.settings import grpo_config, loading_options
     from swarm.tasks.scoring import Scorer
     from swarm.tasks.universe import universe_of
 
@@ -153,7 +153,7 @@ async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | N
             settings,
             layout,
             node,
-            lambda: load_policy(settings.model[0], grpo_config(settings), threads=compute_threads(settings)),
+            lambda: load_policy(settings.model[0], grpo_config(settings), **loading_options(settings)),
             scorer,
             universe_of(settings),
         )

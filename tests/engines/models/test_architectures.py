@@ -17,7 +17,7 @@ from torch import Tensor
 
 from swarm.errors import ModelError
 from swarm.policy.batch import BatchRow, stack_rows
-from swarm.policy.forward import completion_logprobs
+from swarm.policy.forward import DynamicDecoding, completion_logprobs
 from swarm.policy.generate import Sampling, draw_uniforms, sample
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.model import LanguageModel, wrap_model
@@ -71,7 +71,7 @@ Samples = list[tuple[list[int], list[int], list[float]]]
 
 def sampled(model: LanguageModel) -> Samples:
     uniforms = draw_uniforms(len(PROMPTS), 2, 10, seed=5)
-    groups = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling())
+    groups = sample(DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling())
     return [
         (prompt, list(one.token_ids), list(one.logprobs))
         for prompt, group in zip(PROMPTS, groups, strict=True)

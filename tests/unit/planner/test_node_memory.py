@@ -110,7 +110,6 @@ def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_o
     for planned in (
         lambda settings: cache_bytes(shape, settings, half=False, static=False),
         lambda settings: node_memory.sampler_bytes(shape, settings, rows_of(settings)),
-        lambda settings: node_memory.static_logits_bytes(shape, rows_of(settings)),
         lambda settings: worst_micro_batch(shape, settings, 2**20, share_prompts=True),
     ):
         assert planned(adaptive) == planned(fixed)

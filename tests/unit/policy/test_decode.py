@@ -40,7 +40,7 @@ def write(
     seed: int = 1,
 ) -> list[GeneratedSample]:
     uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
-    groups = sample(model, prompts, uniform_K_G_T=uniforms, sampling=Sampling(temperature=0.9), decoding=decoding)
+    groups = sample(decoding, prompts, uniform_K_G_T=uniforms, sampling=Sampling(temperature=0.9))
     return list(chain(*groups))
 
 

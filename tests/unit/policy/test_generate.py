@@ -10,6 +10,7 @@ import torch
 
 from swarm.errors import ModelError
 from swarm.policy import generator
+from swarm.policy.forward import DynamicDecoding
 from swarm.policy.generate import Ended, GeneratedSample, Sampling, StopStrings, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
@@ -32,7 +33,7 @@ def write(
     sampling: Sampling = PLAIN,
 ) -> list[list[GeneratedSample]]:
     uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
-    return sample(model, prompts, uniform_K_G_T=uniforms, sampling=sampling)
+    return sample(DynamicDecoding(model), prompts, uniform_K_G_T=uniforms, sampling=sampling)
 
 
 @torch.no_grad()
@@ -81,8 +82,10 @@ def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> N
 def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None:
     model = make_model(eos_ids=SOME_ENDS)
     uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
-    whole = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN)
-    parts = sample_in_parts(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling(), max_rows=max_rows)
+    whole = sample(DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN)
+    parts = sample_in_parts(
+        DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling(), max_rows=max_rows
+    )
     assert [[one.token_ids for one in group] for group in parts] == [
         [one.token_ids for one in group] for group in whole
     ]
@@ -154,7 +157,9 @@ def test_groups_are_told_as_they_end_and_are_to_the_bit_what_comes_out_untold(ro
     told: list[tuple[int, list[GeneratedSample]]] = []
 
     def written(**more: Any) -> list[list[GeneratedSample]]:
-        return sample_in_parts(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, max_rows=rows, **more)
+        return sample_in_parts(
+            DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, max_rows=rows, **more
+        )
 
     whole = written(ended=lambda k, group: told.append((k, group)))
     assert whole == written()
@@ -166,7 +171,9 @@ def test_a_group_is_told_before_longer_ones_are_written() -> None:
     model = make_model(eos_ids=SOME_ENDS)
     uniforms = draw_uniforms(len(PROMPTS), 4, model.max_new_tokens, 3)
     order: list[int] = []
-    whole = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, ended=lambda k, _: order.append(k))
+    whole = sample(
+        DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, ended=lambda k, _: order.append(k)
+    )
     lengths = [max(len(one.token_ids) for one in group) for group in whole]
     assert len(set(lengths)) > 1
     assert [lengths[k] for k in order] == sorted(lengths)

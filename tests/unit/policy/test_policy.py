@@ -25,7 +25,7 @@ def test_bf16_trains_in_fp32_weights_on_what_it_generated() -> None:
     assert report.updated
     assert 0 < report.logprob_drift < 0.2
     assert report.importance_mean == pytest.approx(1, abs=0.05)
-    assert {parameter.dtype for parameter in policy.generator._model.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in policy.generator.model.module.parameters()} == {torch.float32}
 
 
 def test_an_engine_that_only_generates_and_one_that_only_trains_are_a_policy() -> None:

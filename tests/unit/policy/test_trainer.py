@@ -394,11 +394,11 @@ def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monke
     plain = generate.sample
     rows: list[int] = []
 
-    def limited(model: LanguageModel, prompts: Any, *, uniform_K_G_T: torch.Tensor, **options: Any) -> Any:
+    def limited(decoding: Any, prompts: Any, *, uniform_K_G_T: torch.Tensor, **options: Any) -> Any:
         rows.append(uniform_K_G_T.shape[0] * uniform_K_G_T.shape[1])
         if rows[-1] > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return plain(model, prompts, uniform_K_G_T=uniform_K_G_T, **options)
+        return plain(decoding, prompts, uniform_K_G_T=uniform_K_G_T, **options)
 
     monkeypatch.setattr(generate, "sample", limited)
     with capture_logs() as logs:
