@@ -239,7 +239,7 @@ def test_a_function_of_ones_own_is_known_by_its_source_and_sees_the_whole_row(
 def test_rows_cannot_be_changed_by_what_runs_in_a_child(tmp_path: Path) -> None:
     from swarm.tasks.dataset.reading import PackedRows
 
-    rows = PackedRows([{"a": 1}, {"a": [2, "x"]}])
+    rows = PackedRows(map(msgspec.msgpack.encode, [{"a": 1}, {"a": [2, "x"]}]))
     assert [rows[0], rows[1]] == [{"a": 1}, {"a": [2, "x"]}]
     assert msgspec.msgpack.encode({"a": 1}) in rows._pages[:]
     with pytest.raises(TypeError):
