@@ -116,7 +116,7 @@ def get_ready(datasets: Iterable[str]) -> None:
     keep_files()
     disarm()
     for dataset in datasets:
-        _use(GymDefinition(dataset, dataset, {}))
+        _use(GymDefinition(dataset, dataset, {}, Scoring()))
     make_sympy_ready()
     disarm()  # what the first use has imported
 
