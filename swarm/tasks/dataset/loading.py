@@ -91,7 +91,7 @@ def fitting(definition: DatasetDefinition) -> str:
         rows = [as_row(definition, msgspec.msgpack.decode(row)) for row in packed]
     with suppress(ValueError):
         for row in rows:
-            number.check(row)
+            number.wanted(row)
         return "number"
     return "exact"
 
