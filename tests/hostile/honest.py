@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 from structlog.testing import capture_logs
 
+from swarm.config.task_table import newest
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import ANSWER_LIMIT
 from swarm.tasks.bounded import Limits
@@ -160,7 +161,7 @@ def of_scorers(folder: Path, names: Sequence[str] = tuple(ROWS)) -> tuple[list[Q
 
 def of_gym(datasets: Sequence[str]) -> tuple[list[QuestionRequest], dict[str, Any]]:
     """A question of each of these datasets."""
-    return _requests({name: SMALLER.get(name, {}) for name in datasets})
+    return _requests({name: newest(SMALLER.get(name, {})) for name in datasets})
 
 
 def of_the_nine(profiles: Sequence[str] = tuple(PROFILES)) -> tuple[list[QuestionRequest], dict[str, Any]]:

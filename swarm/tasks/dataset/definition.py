@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ class DatasetDefinition(msgspec.Struct, frozen=True):
     """SHA-256 of that module's source."""
     scoring: int = 1
     """Version of the scorer's way to reward, which tells runs apart."""
-    held_out: float = 0.0
+    held_out: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of the rows that judges and exams alone ask."""
     split: str = ""
     """Split of a folder: files whose names have this word alone."""
@@ -63,14 +63,12 @@ def read_definition(name: str, parameters: Parameters) -> DatasetDefinition:
         definition = msgspec.convert(fields, DatasetDefinition, strict=True)
     except msgspec.ValidationError as error:
         raise malformed(name, str(error)) from None
-    if not 0 <= definition.held_out < 1:
-        raise malformed(name, f"held_out must be a share, 0 <= held_out < 1, got {definition.held_out}")
     if (only := definition.kind.scoring) != definition.scoring:
         raise malformed(name, f"scoring of {definition.scorer} must be {only}, got {definition.scoring}")
     return definition
 
 
-def _options(name: str, scorer: str) -> Mapping[str, type]:
+def _options(name: str, scorer: str) -> Mapping[str, Any]:
     """Returns names and types of the scorer's options."""
     if scorer in SCORERS:
         return SCORERS[scorer].options
@@ -83,7 +81,7 @@ def _options(name: str, scorer: str) -> Mapping[str, type]:
     return CUSTOM.options
 
 
-def _checked(name: str, key: str, value: object, kind: type) -> object:
+def _checked(name: str, key: str, value: object, kind: Any) -> object:
     try:
         return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:

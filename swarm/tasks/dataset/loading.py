@@ -37,7 +37,7 @@ QUESTION_LIMIT = 20_000
 MOST_FILLED = 10 * QUESTION_LIMIT
 """Characters at which the filling of a template ends, so that the length that is said is mostly the whole one."""
 ROW_LIMIT = 200_000
-"""Characters of what is kept of a row."""
+"""Bytes of what is kept of a row, packed."""
 _SHARES = 2**64
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 
@@ -87,10 +87,11 @@ def fitting(definition: DatasetDefinition) -> str:
         ConfigError: a row cannot be asked; names the file, the line, and what was expected.
     """
     with _named(definition):
-        rows = [as_row(definition, row) for row in islice(_Reader(definition).rows(), MOST_FITTED)]
+        packed = islice(_Reader(definition).rows(), MOST_FITTED)
+        rows = [as_row(definition, msgspec.msgpack.decode(row)) for row in packed]
     with suppress(ValueError):
         for row in rows:
-            number.check(row)
+            number.wanted(row)
         return "number"
     return "exact"
 
@@ -132,7 +133,8 @@ class _Reader:
         self.scorer.prepare()
         self.training, self.held_out = array.array("L"), array.array("L")
 
-    def rows(self) -> Iterator[Mapping[str, Any]]:
+    def rows(self) -> Iterator[bytes]:
+        """Yields each row, packed. Raises UnreadableError."""
         needed, count = needed_columns(self._definition), 0
         for path in files.files_of(self._definition):
             for line, columns in rows_of(path, needed):
@@ -140,21 +142,22 @@ class _Reader:
                     raise UnreadableError(f"{path}:{line}: more than {ROWS_LIMIT} rows")
                 kept = columns if needed is None else _kept(columns, needed, path, line)
                 try:
-                    prompt = self._prompt(kept)
+                    packed = msgspec.msgpack.encode(kept)
+                    prompt = self._prompt(kept, len(packed))
+                except OverflowError:
+                    raise UnreadableError(
+                        f"{path}:{line}: a whole number of more than 64 bits; write it as a text"
+                    ) from None
                 except ValueError as error:
                     raise UnreadableError(f"{path}:{line}: {error}") from None
                 (self.held_out if is_held_out(prompt, self._definition.held_out) else self.training).append(count)
                 count += 1
-                yield kept
+                yield packed
 
-    def _prompt(self, columns: Mapping[str, Any]) -> str:
-        """Returns the question of a row that can be asked and scored. Raises ValueError."""
-        try:
-            msgspec.msgpack.encode(columns)
-        except OverflowError:
-            raise ValueError("a whole number of more than 64 bits; write it as a text") from None
-        if sum(map(_length, columns.values())) > ROW_LIMIT:
-            raise ValueError(f"the row has more than {ROW_LIMIT} characters")
+    def _prompt(self, columns: Mapping[str, Any], size: int) -> str:
+        """Returns the question of a row of so many bytes that can be asked and scored. Raises ValueError."""
+        if size > ROW_LIMIT:
+            raise ValueError(f"the row has more than {ROW_LIMIT} bytes")
         prompt = fill(self._definition.question, columns, MOST_FILLED)
         if not 0 < len(prompt.strip()) <= len(prompt) <= QUESTION_LIMIT:
             raise ValueError(f"the question has {len(prompt)} characters, expected 1 to {QUESTION_LIMIT}")
@@ -191,10 +194,6 @@ def _kept(columns: Mapping[str, Any], needed: tuple[str, ...], path: Path, line:
         if columns[name] is None:
             raise UnreadableError(f"{path}:{line}: the column {name!r:.80} is null; leave such rows out")
     return {name: columns[name] for name in needed}
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(text_of(value))
 
 
 def columns_of(template: str) -> tuple[str, ...]:

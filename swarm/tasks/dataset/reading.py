@@ -151,18 +151,16 @@ class PackedRows:
     500; and nothing that runs in a child can change them for the next one.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Pack them.
+    def __init__(self, rows: Iterable[bytes]) -> None:
+        """Put them there, each packed already.
 
         Raises:
             OSError: no room for temporary files.
             UnreadableError: they are too large, and whatever the iterable raises.
         """
-        encode = msgspec.msgpack.Encoder().encode
         self._ends = array.array("Q", [0])
         with tempfile.NamedTemporaryFile() as file:
-            for row in rows:
-                packed = encode(row)
+            for packed in rows:
                 if self._ends[-1] + len(packed) > PACKED_LIMIT:
                     raise UnreadableError(f"more than {PACKED_LIMIT} bytes of rows; take a part")
                 file.write(packed)

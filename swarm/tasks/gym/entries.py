@@ -116,7 +116,7 @@ def get_ready(datasets: Iterable[str]) -> None:
     keep_files()
     disarm()
     for dataset in datasets:
-        _use(GymDefinition(dataset, dataset, {}))
+        _use(GymDefinition(dataset, dataset, {}, Scoring()))
     make_sympy_ready()
     disarm()  # what the first use has imported
 
@@ -175,8 +175,7 @@ def _one(name: str, key: str, value: Any, type_: Any) -> Any:
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
-        problem = str(error).replace("`", "").partition(" - at ")[0]
-        raise malformed(name, f"{key}: {problem[0].lower()}{problem[1:]}, namely {value!r:.80}") from None
+        raise malformed(name, f"{key}: {error}, namely {value!r:.80}") from None
     except TypeError:  # a type of the library's own that msgspec does not know: its validation has to do
         return value
 

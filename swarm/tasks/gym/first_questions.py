@@ -26,8 +26,6 @@ MOST_TRIALS_S = 3.0
 """Processor time of all trials of a definition, about."""
 MOST_CPU_S = 0.7
 """Share of the second that a child has: other nodes may be slower."""
-AGAIN = 2
-"""Further trials of a question that took longer."""
 LONGEST_PROMPT = 50_000
 """Characters."""
 LIMITS = Limits()
@@ -47,8 +45,7 @@ def check(definition: GymDefinition) -> None:
     """Make the first questions. Raises ConfigError."""
     found: list[Outcome] = []
     while len(found) < (wanted := _wanted([one.seconds for one in found])):
-        seeds = range(len(found), wanted)
-        more = [_at_best(definition, *one) for one in zip(seeds, _outcomes(definition, seeds), strict=False)]
+        more = _outcomes(definition, range(len(found), wanted))
         if problem := next(filter(None, map(_problem, more)), None if more else _UNFINISHED):
             raise _refused(definition, problem)
         found += more
@@ -91,12 +88,6 @@ def _outcomes(definition: GymDefinition, seeds: Iterable[int]) -> list[Outcome]:
     """Returns what a bounded child found before it came to its end, or to that of its limits."""
     frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
-
-
-def _at_best(definition: GymDefinition, seed: int, found: Outcome) -> Outcome:
-    """Returns the outcome of the fastest of three trials, if the first took too long: others may use the core."""
-    again = (_outcomes(definition, [seed]) for _ in range(AGAIN if found.seconds > MOST_CPU_S else 0))
-    return min((found, *(one for outcomes in again for one in outcomes)), key=lambda one: one.seconds)
 
 
 def _try(definition: GymDefinition, seeds: Iterable[int], emit: Emit) -> None:

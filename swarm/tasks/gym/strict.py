@@ -5,7 +5,7 @@ the key as a part of it the share that it has, a decimal number may be off by on
 the mean reward rises without any right answer, and that a mean reward of 0.1 is knowledge cannot be told. Here a reward
 is a right answer, and the mean reward is the share of them (pass@1).
 
-**Scoring 2**, which runs ask the library's datasets with (is_right, asked):
+**Datasets that a run defines** (is_right, asked):
 
     answer ──CHECKS──▶ ──the library's own score, at its full value──▶ right
 

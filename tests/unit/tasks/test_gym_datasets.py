@@ -155,7 +155,7 @@ print([name for name in ("reasoning_gym", "numpy", "torch", "asyncio") if name i
     [
         ({"max_term": 3}, "unknown parameter 'max_term'; did you mean 'max_terms'?"),
         ({"hostility": 3}, "unknown parameter 'hostility'; it has min_terms, max_terms, "),
-        ({"max_terms": "four"}, "max_terms: expected int, got str, namely 'four'"),
+        ({"max_terms": "four"}, "max_terms: Expected `int`, got `str`, namely 'four'"),
         ({"level": 99}, "level must be a whole number from 0 to 10 for this dataset, got 99"),
         ({"gym": "acre", "level": 1}, "this dataset has no difficulty levels; leave 'level' out"),
     ],

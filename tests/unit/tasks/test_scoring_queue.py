@@ -117,23 +117,6 @@ def test_a_second_server_serves_what_waits_while_the_first_is_busy() -> None:
     assert (busy.batches, free.batches) == ([["slow"]], [["quick"]])
 
 
-def test_what_a_batch_left_unfinished_is_asked_again_alone() -> None:
-    def stops_at_c(batch: RequestBatch) -> list[Reply | Unfinished]:
-        together = len(batch.requests) > 1
-        return [
-            Unfinished() if together and name_of(asked) >= "c" else echo(batch)[n]
-            for n, asked in enumerate(batch.requests)
-        ]
-
-    server = NotingServer(stops_at_c)
-
-    async def body(queue: ScoringQueue) -> None:
-        assert await ask_all(queue, list("abcd")) == {name: name for name in "abcd"}
-
-    with_queue(body, server)
-    assert server.batches == [list("abcd"), ["c"], ["d"]]
-
-
 def test_a_caller_that_gave_up_before_its_turn_is_left_out_and_one_that_gives_up_later_harms_nobody() -> None:
     async def body(queue: ScoringQueue) -> None:
         async with anyio.create_task_group() as tasks, anyio.create_task_group() as cancelled:

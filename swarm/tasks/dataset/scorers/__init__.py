@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
 
 _HERE = "swarm.tasks.dataset.scorers"
+Tolerance = Annotated[float, Meta(ge=0, le=1e300)]
 
 
 class ScorerRow(NamedTuple):
@@ -46,8 +49,8 @@ class DatasetScorer(NamedTuple):
 
     functions: str
     """Where its ScorerFunctions are, as module:object."""
-    options: Mapping[str, type] = MappingProxyType({})
-    """Name -> type."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """Name -> type, as msgspec converts to it."""
     columns: tuple[str, ...] = ()
     """Those of the options whose values are names of columns."""
     packages: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ class DatasetScorer(NamedTuple):
 
 SCORERS: Mapping[str, DatasetScorer] = {
     "exact": DatasetScorer(f"{_HERE}.text:EXACT", {"ignore_case": bool}),
-    "number": DatasetScorer(f"{_HERE}.number:NUMBER", {"tolerance": float, "relative": float}, scoring=2),
+    "number": DatasetScorer(f"{_HERE}.number:NUMBER", {"tolerance": Tolerance, "relative": Tolerance}, scoring=2),
     "choice": DatasetScorer(f"{_HERE}.text:CHOICE"),
     "json": DatasetScorer(f"{_HERE}.json_text:JSON"),
     "regex": DatasetScorer(f"{_HERE}.text:REGEX", {"ignore_case": bool}, answers=False),

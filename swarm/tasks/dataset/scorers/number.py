@@ -8,7 +8,6 @@ compared exactly, as fractions: 0.1 + 0.2 is 0.3. What LaTeX and typography add 
 
 from __future__ import annotations
 
-import math
 import re
 from fractions import Fraction
 
@@ -36,17 +35,9 @@ _CURRENCY_BEHIND = re.compile(r"(?P<number>[^$€£¥]*[0-9])\s*[$€£¥]")
 
 def score(row: ScorerRow, answer: str) -> float:
     """1 within the tolerance, which is the larger of the absolute and the relative one."""
-    given, wanted = parse(plain(answer)), _wanted(row)
-    allowed = max(Fraction(row.options.get("tolerance", 0.0)), Fraction(row.options.get("relative", 0.0)) * abs(wanted))
-    return float(given is not None and abs(given - wanted) <= allowed)
-
-
-def check(row: ScorerRow) -> None:
-    """Raises ValueError where the column holds no number, or a tolerance is none."""
-    for option in ("tolerance", "relative"):
-        if not 0 <= row.options.get(option, 0.0) < math.inf:
-            raise ValueError(f"{option} must be a number of 0 or more, got {row.options[option]}")
-    _wanted(row)
+    given, right = parse(plain(answer)), wanted(row)
+    allowed = max(Fraction(row.options.get("tolerance", 0.0)), Fraction(row.options.get("relative", 0.0)) * abs(right))
+    return float(given is not None and abs(given - right) <= allowed)
 
 
 def parse(text: str) -> Fraction | None:
@@ -86,11 +77,12 @@ def plain(text: str) -> str:
     return behind["number"] if behind else text
 
 
-def _wanted(row: ScorerRow) -> Fraction:
+def wanted(row: ScorerRow) -> Fraction:
+    """Returns the number that the column holds. Raises ValueError: it holds none."""
     value = None if isinstance(row.truth, bool) else parse(plain(row.text))
     if value is None:
         raise ValueError(f"expected a number as the answer, got {row.truth!r:.80}")
     return value
 
 
-NUMBER = ScorerFunctions(score, check)
+NUMBER = ScorerFunctions(score, wanted)

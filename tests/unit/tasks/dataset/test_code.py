@@ -302,15 +302,6 @@ def test_a_machine_without_the_kernels_bars_takes_no_such_task(tmp_path: Path) -
     scoring_server._require_bars(Families(), without)
 
 
-def test_code_is_never_scored_where_the_other_groups_are(tmp_path: Path) -> None:
-    json_lines(tmp_path / "q.jsonl", [MBPP])
-    defined = complete({"code": OF_MBPP}, tmp_path)
-    families = Families((), defined)
-    families.prepare()
-    with pytest.raises(RuntimeError, match="trial alone"):
-        families.score(families.make(request("code", defined["code"], 0)), RIGHT)
-
-
 @pytest.mark.parametrize(
     ("truth", "options", "problem"),
     [
