@@ -87,9 +87,11 @@ class Lookout:
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
         interval, hints = ctx.settings.cadence.reconcile_interval, ctx.settings.cadence.watch == "auto"
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
-        async with wake_ups(
-            ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=self._stages_to_list
-        ) as wakes:
+
+        def stages() -> list[str]:
+            return [keys.rollouts(key) for key in self._rounds_to_list()]
+
+        async with wake_ups(ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=stages) as wakes:
             async for _ in wakes:
                 if self._machine.phase in WAITING or not ctx.settings.sparing:
                     await self._look(tasks)
@@ -127,9 +129,6 @@ class Lookout:
         middle, window = mine.round if mine else 0, self._ctx.settings.staleness_window
         rounds, stages = range(max(0, middle - window), middle + window + 1), range(self._ctx.settings.max_stages)
         return {RoundKey(round_, stage) for round_ in rounds for stage in stages}
-
-    def _stages_to_list(self) -> list[str]:
-        return [keys.rollouts(key) for key in self._rounds_to_list()]
 
     async def list_rollouts(self, tasks: TaskGroup) -> None:
         """Now, all rounds whose groups may be taken."""
