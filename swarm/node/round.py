@@ -189,8 +189,7 @@ class Rounds:
         self._trained.forget_before(oldest)
         if self._ctx.contexts:
             self._ctx.contexts.forget_before(oldest)
-        ctx = self._ctx
-        for timeline in (ctx.writes.publishing, self._intake.fetching, ctx.compute.busy, *ctx.spans.values()):
+        for timeline in (self._ctx.writes.publishing, self._intake.fetching, self._ctx.compute.busy):
             timeline.forget_before(min(self._rows.told_until, self._ended))
 
     async def _generate(self, half: OwnHalf) -> None:

@@ -3,17 +3,16 @@ from."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import starmap
-from threading import Lock
 from typing import NamedTuple, TypeVar
 
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.context import Compute, NodeContext, Timeline
+from swarm.node.base.context import Compute, Interval, NodeContext, merge
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
@@ -55,11 +54,8 @@ class WorkerContext(NodeContext):
     """Mixture of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
     """Pace of its steps."""
-
-    @cached_property
-    def spans(self) -> dict[str, Timeline]:
-        """Returns when each of the steps that compute was done, in whichever thread."""
-        return {step: Timeline(self.clock.monotonic, Lock()) for step in COMPUTING}
+    spans: dict[str, deque[Interval]] = field(default_factory=lambda: {step: deque(maxlen=100) for step in COMPUTING})
+    """Spans of the steps that compute: when each was done since the last row. Filled by whichever thread does it."""
 
     async def ask(self, key: RoundKey, count: int) -> list[OwnQuestion]:
         """This node's questions of the first `count` slots of a round, less those that cannot be made within limits."""
@@ -91,9 +87,16 @@ class WorkerContext(NodeContext):
     def timed(self, seconds: dict[str, float], step: str) -> Iterator[None]:
         """Add the time of the block to a step's seconds, and keep when it was."""
         begun = self.clock.monotonic()
-        with self.spans[step].running() if step in self.spans else nullcontext():
-            yield
-        seconds[step] += self.clock.monotonic() - begun
+        yield
+        ended = self.clock.monotonic()
+        seconds[step] += ended - begun
+        if step in self.spans:
+            self.spans[step].append((begun, ended))
+
+    def take_spans(self, step: str) -> list[Interval]:
+        """Returns when a step was done since the last call."""
+        spans = self.spans[step]
+        return merge([spans.popleft() for _ in range(len(spans))])
 
     async def compute_timed(self, seconds: dict[str, float], step: str, call: Callable[[], Result]) -> Result:
         """Compute; the seconds are those of computing, without the wait for its turn."""

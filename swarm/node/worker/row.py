@@ -128,10 +128,10 @@ class RowMaker:
     def _fill_times(self, row: MetricsRow, begun: float, now: float) -> None:
         """When the node generated, published, fetched and updated since the last row."""
         since, self.told_until = self.told_until, now
-        row.generating = _as_told(self._ctx.spans["generate"].since(since), begun)
+        row.generating = _as_told(self._ctx.take_spans("generate"), begun)
         row.publishing = _as_told(self._ctx.writes.publishing.since(since), begun)
         row.fetching = _as_told(self._intake.fetching.since(since), begun)
-        row.updating = _as_told(self._ctx.spans["train"].since(since), begun)
+        row.updating = _as_told(self._ctx.take_spans("train"), begun)
 
     def _fill_remote(self, row: MetricsRow) -> None:
         """Tells what a generation server gave since the last row, where there is one."""
