@@ -23,7 +23,7 @@ sharing      peers' files on their way into the swarm pool
   contexts                              groups of the stage before, which a later stage's questions show
   examination                           one file after the other: read once, and verified as far as it is drawn
   selection                             whose files are read of too many, in which order, and whose not for now; what is
-                                        told of it, in the row and in the log
+                                        told of it in the row
   reading                               what a file says, also when it is read again
   admission                             which questions a node asks itself, and which groups of its peers may come in
   verification                          what they are worth
