@@ -23,7 +23,7 @@ sharing      peers' files on their way into the swarm pool
   contexts                              groups of the stage before, which a later stage's questions show
   examination                           one file after the other: read once, and verified as far as it is drawn
   selection                             whose files are read of too many, in which order, and whose not for now; what is
-                                        told of it, in the row and in the log
+                                        told of it in the row
   reading                               what a file says, also when it is read again
   admission                             which questions a node asks itself, and which groups of its peers may come in
   verification                          what they are worth
@@ -38,7 +38,7 @@ worker       one training node
   hooks, features                       where features join in a round; the core's own: answers to a judge, hints, and
                                         what the first round tells of the others
   own_groups                            own questions, completions, rewards; fresh questions for groups without a signal
-  conversing                            turn by turn, where tasks reply
+  conversing                            answers of its policy, turn by turn where tasks reply
   round_files                           what a round leaves in the shared place, in order; read again after a kill
   checkpoints                           how they are written and read; the date of the first start, for prompts
   saving                                when one is written; what is kept elsewhere where the place takes no more

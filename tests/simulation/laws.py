@@ -29,7 +29,6 @@ from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import CoordinatorLook, Decision, WriteState
 from swarm.node.sharing.admission import questions_of
 from swarm.node.worker import events as m
-from swarm.node.worker.worker_machine import Phase
 from swarm.store.base import Kind
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
@@ -79,7 +78,7 @@ _OF_THE_CLOCK = (
 
 _OF_A_POOL = ("vandals", "power_cuts", "in_writing:power_cut", "lost_mounts")
 """Faults after which a pool may lack what lies there, or hold what does not."""
-_MAY_END_IN = (Phase.LOADING, Phase.SAVING, Phase.DONE)
+_MAY_END_IN = (m.Phase.LOADING, m.Phase.SAVING, m.Phase.DONE)
 """In these, a node gives up on a place that does not take what it has to write."""
 _OF_WHAT_WAS_READ = ("vandalised_rollouts", "power_cuts", "in_writing:power_cut", "quitters", "coordinator_deaths")
 """Faults after which a file that somebody was trained on may be gone, or not be seen."""
@@ -527,7 +526,7 @@ class Laws:
     def still_goes_on(self, worker: WorkerHost) -> None:
         """As long as a worker lives and its disk works it does another round, and it follows a coordinator."""
         world, plan, machine = self._world, self._world.plan, worker.machine
-        if machine is None or machine.phase in (Phase.SAVING, Phase.LOADING, Phase.DONE):
+        if machine is None or machine.phase in (m.Phase.SAVING, m.Phase.LOADING, m.Phase.DONE):
             return
         quiet_since = max(worker.progress_at, worker.disturbed_at, self._coordinators_disturbed_at())
         patience = plan.settings(worker.name).patience_with_coordinator

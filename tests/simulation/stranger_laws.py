@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from swarm.node.base.attendance import MOST_ABSENCES, TRACES
 from swarm.node.coordinator.coordinator_machine import CoordinatorLook, Decision, WriteState
 from swarm.node.worker import events as m
-from swarm.node.worker.worker_machine import GATHER_SHARE, Phase, WorkerMachine
+from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
@@ -141,7 +141,7 @@ class StrangerLaws:
             if isinstance(step, m.Train) and step.timed_out:
                 missing = step.awaited - step.heard
                 loss.rounds += bool(missing) and missing <= self.names
-        waits = machine.phase is Phase.GATHERING and self._waits_for_strangers(machine)
+        waits = machine.phase is m.Phase.GATHERING and self._waits_for_strangers(machine)
         loss.passes(self._world.now, waits=waits, counted=self._undisturbed(worker, loss))
         self._bounded(worker, loss, self._world.plan.interval * GATHER_SHARE)
 

@@ -267,11 +267,9 @@ class Submissions:
         """Tells whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
         rounds = range(max(0, round_ - TRACES), round_)
         with suppress(StoreError):
-            return any(self._with_a_say(self.of(RoundKey(before))) for before in reversed(rounds))
+            submitted = (node for before in reversed(rounds) for node in self.of(RoundKey(before)))
+            return any(is_expected(self._run, node, self._expected) for node in submitted)
         return False
-
-    def _with_a_say(self, nodes: Iterable[str]) -> bool:
-        return any(is_expected(self._run, node, self._expected) for node in nodes)
 
     def forget(self, key: RoundKey) -> None:
         """Forgets what was read of a round, but not who has proven himself by it."""

@@ -27,7 +27,7 @@ from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.looking import LogOnce
 from swarm.records.files import PeerReader, read_peer, read_peers
-from swarm.records.liveness import STARTING, STOPPED, process_runs
+from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness, process_runs
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
@@ -76,54 +76,68 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     return process_runs(peer, ctx.process) is False
 
 
-def seen_dead(ctx: NodeContext, peers: Iterable[PeerFile]) -> frozenset[str]:
-    """Returns nodes whose process on this machine runs no more.
+class PeersSeen:
+    """The other nodes of a run as one node sees them, look by look: who is registered, and which workers live.
 
-    They hold nobody up until a time-out, unless workers are expected by number or name: those are waited for, since
-    whoever started them starts them again.
+    Each registration is read often enough to see that it beats. Where requests are spared, a changed tag in the listing
+    is enough, and nodes at work are read again only while they are waited for.
     """
-    if ctx.settings.expected_workers is not None:
-        return frozenset()
-    return frozenset(peer.peer_id for peer in peers if left_behind(ctx, peer))
 
+    def __init__(self, ctx: NodeContext, liveness: Liveness) -> None:
+        pause = math.inf if ctx.settings.sparing else ctx.settings.cadence.liveness_timeout / 4
+        self._ctx = ctx
+        self._reader = PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id, pause=pause)
+        self.read_one = self._reader.read_one
+        self.liveness = liveness
+        self._dead: frozenset[str] = frozenset()
+        """Nodes whose processes on this machine are gone. They hold nobody up until a time-out, unless workers are
+        expected by number or name: whoever started those starts them again."""
 
-def peer_reader(ctx: NodeContext) -> PeerReader:
-    """Returns the reader of other nodes' registrations. It reads each often enough to see that it beats. Where requests
-    are spared, a changed tag in the listing is enough, and nodes at work are read again only while they are waited for.
-    """
-    pause = math.inf if ctx.settings.sparing else ctx.settings.cadence.liveness_timeout / 4
-    return PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id, pause=pause)
+    def read(
+        self,
+        moving: Set[str],
+        earned: Set[str] = frozenset(),
+        *,
+        max_age: float = 0.0,
+        at_once: Set[str] = frozenset(),
+    ) -> list[PeerFile]:
+        """Returns the registrations, less those that were `left_behind` before this node looked for the first time.
+        Blocking.
 
+        Args:
+            moving: nodes whose heartbeat moves, as this node has seen.
+            earned: nodes that have done their part: however many others move, these are seen.
+            max_age: seconds for which a listing is good enough; of many nodes it is longer, unless the last are waited
+                for.
+            at_once: nodes that are waited for; of many none holds anybody up.
+        """
+        last = at_once if len(at_once) <= MOST_AT_ONCE else ()
+        if len(moving) > MOST_AT_ONCE and not last:
+            max_age = max(max_age, self._ctx.settings.cadence.liveness_timeout / LISTED_PER_TIMEOUT)
+        known = moving | earned if len(moving) < MOST_MOVING else earned
+        return self._not_left_behind(self._reader.read(known, max_age, last, moving), moving)
 
-def read_registered(
-    ctx: NodeContext,
-    reader: PeerReader,
-    moving: frozenset[str],
-    earned: Set[str] = frozenset(),
-    *,
-    max_age: float = 0.0,
-    at_once: Set[str] = frozenset(),
-) -> list[PeerFile]:
-    """Returns the registrations, less those that were `left_behind` before this node looked for the first time.
-    Blocking.
+    def note(self, peers: Iterable[PeerFile], moving: Set[str]) -> list[PeerFile]:
+        """Takes note of what `read` gave; returns the registrations that are others than at the look before."""
+        clock, fresh = self._ctx.clock, self._not_left_behind(self._reader.fresh, moving)
+        for peer in fresh:
+            self.liveness.observe(peer, clock.monotonic(), clock.wall())
+        self.liveness.stir(self._reader.stirred, clock.monotonic())
+        if self._ctx.settings.expected_workers is None:
+            self._dead = frozenset(peer.peer_id for peer in peers if left_behind(self._ctx, peer))
+        return fresh
 
-    Args:
-        reader: of this run, and of this node for its life.
-        moving: nodes whose heartbeat moves, as this node has seen.
-        earned: nodes that have done their part: however many others move, these are seen.
-        max_age: seconds for which a listing is good enough; of many nodes it is longer, unless the last are waited for.
-        at_once: nodes that are waited for; of many none holds anybody up.
-    """
-    last = at_once if len(at_once) <= MOST_AT_ONCE else ()
-    if len(moving) > MOST_AT_ONCE and not last:
-        max_age = max(max_age, ctx.settings.cadence.liveness_timeout / LISTED_PER_TIMEOUT)
-    peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned, max_age, last, moving)
-    return registered(ctx, peers, moving)
+    def workers(self, status: str = ACTIVE) -> frozenset[str]:
+        """Returns the live workers in a status."""
+        now = self._ctx.clock.monotonic()
+        return self.liveness.live(now, role="worker", statuses=(status,)) - self._dead
 
+    def coordinators(self, now: float | None = None) -> frozenset[str]:
+        """Returns the live coordinators; `now`: by what was seen until then, monotonic seconds."""
+        return self.liveness.live(self._ctx.clock.monotonic() if now is None else now, role="coordinator")
 
-def registered(ctx: NodeContext, peers: Iterable[PeerFile], moving: Set[str]) -> list[PeerFile]:
-    """Returns those registrations that are not `left_behind`, unless their nodes move."""
-    return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
+    def _not_left_behind(self, peers: Iterable[PeerFile], moving: Set[str]) -> list[PeerFile]:
+        return [peer for peer in peers if peer.peer_id in moving or not left_behind(self._ctx, peer)]
 
 
 def names_and_keys(ctx: NodeContext, nodes: Iterable[str]) -> frozenset[str]:

@@ -25,16 +25,7 @@ from swarm.node.base.attendance import Submissions, in_words, is_expected
 from swarm.node.base.clock_belief import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.looking import LogOnce, Rhythm, until_readable
-from swarm.node.base.presence import (
-    PROOF_BEATS,
-    Heartbeats,
-    Presence,
-    names_and_keys,
-    peer_reader,
-    read_registered,
-    registered,
-    seen_dead,
-)
+from swarm.node.base.presence import PROOF_BEATS, Heartbeats, PeersSeen, Presence, names_and_keys
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
     CoordinatorLook,
@@ -47,7 +38,7 @@ from swarm.node.coordinator.coordinator_machine import (
 from swarm.node.coordinator.resume import resume_point
 from swarm.records.finished import IN_WORDS, why_it_stands
 from swarm.records.listing import good_for
-from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
+from swarm.records.liveness import STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -70,8 +61,7 @@ class Observer:
     def __init__(self, ctx: NodeContext, presence: Presence, liveness: Liveness) -> None:
         self._ctx = ctx
         self._presence = presence
-        self._liveness = liveness
-        self._peers = peer_reader(ctx)
+        self._peers = PeersSeen(ctx, liveness)
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._hearts = Heartbeats()
         self._waited_for: frozenset[str] = frozenset()
@@ -104,25 +94,19 @@ class Observer:
         clock = self._ctx.clock
         try:
             max_age = self._max_age if opened else 0.0
-            moving = self._liveness.moving(clock.monotonic())
+            moving = self._peers.liveness.moving(clock.monotonic())
             known, last = self._submissions.proven, self._waited_for
-            peers = read_registered(self._ctx, self._peers, moving, known, max_age=max_age, at_once=last)
+            peers = self._peers.read(moving, known, max_age=max_age, at_once=last)
             self.good_for = good_for(len(peers))
-            for peer in registered(self._ctx, self._peers.fresh, moving):
-                self._liveness.observe(peer, clock.monotonic(), clock.wall())
-            self._liveness.stir(self._peers.stirred, clock.monotonic())
-            self._others_seen = (self._others_seen | self._others(clock.monotonic())) & {peer.peer_id for peer in peers}
+            self._peers.note(peers, moving)
+            self._others_seen = (self._others_seen | self._others()) & {peer.peer_id for peer in peers}
             state = self._state_lately(key)
         except StoreError as error:
             self._unlistable.found(error)
             return None
         if self.in_doubt:
             return None
-        now = clock.monotonic()
-        dead = seen_dead(self._ctx, peers)
-        live, coming = (
-            self._liveness.live(now, role="worker", statuses=(status,)) - dead for status in (ACTIVE, STARTING)
-        )
+        now, live, coming = clock.monotonic(), self._peers.workers(), self._peers.workers(STARTING)
         before, submitted = self._before(key), self._submitted(key, 0.0)
         self._ctx.run.trust.keep(submitted)
         self._waited_for = live - submitted
@@ -138,7 +122,7 @@ class Observer:
             submitted_before=before,
             coming=coming,
             working=self._working(peers, live, key),
-            rival=self._rival(peers, state, now),
+            rival=self._rival(peers, state),
             without_a_say=self._without_a_say(submitted | before),
         )
 
@@ -208,14 +192,14 @@ class Observer:
         return now - self._doubted_at < PROOF_BEATS * settings.cadence.heartbeat_interval
 
     def _keeps_it(self, writer: PeerFile, state: StateFile) -> bool:
-        lives = writer.peer_id in self._others(self._ctx.clock.monotonic())
+        lives = writer.peer_id in self._others()
         has_ended = writer.status == STOPPED and writer.peer_id in self._others_seen
         vouches = (lives or has_ended) and writer.round >= state.round
         return vouches and self._submissions.lie_before(state.round)
 
-    def _others(self, now: float) -> frozenset[str]:
+    def _others(self) -> frozenset[str]:
         """Coordinators that live, besides this one."""
-        return self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
+        return self._peers.coordinators() - {self._ctx.node_id}
 
     def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
         """Returns who submitted; nobody where the folder cannot be listed, as when a stranger put a link there: the
@@ -233,13 +217,13 @@ class Observer:
         self._submissions.forget_before(before.start)
         return frozenset[str]().union(*(self._submitted(RoundKey(round_), self._max_age_before) for round_ in before))
 
-    def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
+    def _rival(self, peers: list[PeerFile], state: StateFile | None) -> str | None:
         """Returns a coordinator active whose claim is the older one, which both can see.
 
         It must have written the clock, and have been seen to beat while this one is active: a mere registration, or a
         file that lies there, would else leave the swarm without one.
         """
-        alive = self._others(now)
+        alive = self._others()
         beating = {peer.peer_id: peer for peer in peers if peer.peer_id in alive and self._hearts.observe(peer)}
         writer = beating.get(state.updated_by) if state else None
         return writer.peer_id if writer and (writer.registered_at, writer.incarnation) < self._presence.claim else None

@@ -5,8 +5,7 @@
                                 └──── FileNews: there is a file, it is none of the peer's, a group of it is valid
 
 One file costs no more than its size and MOST_KILLED answers allow; whatever is wrong with it is counted by reason and
-peer, and named in the log as far as there is room (selection.py).
-
+peer, and named in the log as far as there is room.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from swarm.node.sharing.selection import (
     OTHERS,
     IntakeCounts,
     PriorityLock,
-    Refusals,
     Selection,
     random_order,
 )
@@ -46,6 +44,11 @@ MOST_TIMES_MISSED = 8
 same time to come."""
 CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 """Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
+LINES_PER_PEER = 3
+LINES_PER_ROUND = 50
+"""Lines of refusals in the log; the others are counted alone, so that nobody can fill a disk with them."""
+LONGEST_DETAIL = 400
+"""Characters."""
 
 
 class FileNews(Enum):
@@ -108,7 +111,8 @@ class Examination:
         """Whose turn it is: one file at a time."""
         self.stages: dict[RoundKey, StageFiles] = {}
         self.counts = IntakeCounts()
-        self._refusals = Refusals()
+        self._lines: Counter[tuple[int, str]] = Counter()
+        """Of refusals in the log, by round and peer."""
 
     def stage(self, key: RoundKey) -> StageFiles:
         """Returns what is known of a stage's files, from the first look on."""
@@ -294,14 +298,31 @@ class Examination:
 
     def refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
         """Count a refusal, and log it as far as there is room."""
-        self._refusals.refuse(self.counts, key, peer, error)
+        self.counts.refused_by_peer[peer][error.reason] += 1
+        self._lines[key.round, peer] += 1
+        self._lines[key.round, OTHERS] += 1
+        said, said_of_all = self._lines[key.round, peer], self._lines[key.round, OTHERS]
+        if said > LINES_PER_PEER or said_of_all > LINES_PER_ROUND:
+            return
+        last = said == LINES_PER_PEER or said_of_all == LINES_PER_ROUND
+        logger.warning(
+            "rollouts.refused",
+            peer=peer,
+            round=key.round,
+            stage=key.stage,
+            reason=error.reason,
+            detail=error.detail[:LONGEST_DETAIL],
+            **({"more": "counted in the metrics row alone"} if last else {}),
+        )
 
     def flood(self, key: RoundKey, names: int) -> None:
-        """Counts so many names of a stage that are not read."""
-        self._refusals.flood(self.counts, key, names, self._ctx.settings.limits.max_peers)
+        """Counts so many names of a stage that are not read; said once per stage."""
+        self.counts.refused_by_peer[OTHERS]["flood"] += names
+        most = self._ctx.settings.limits.max_peers
+        logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=most)
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""
         self.pool.forget_before(key)
         self.stages = {k: stage for k, stage in self.stages.items() if k >= key}
-        self._refusals.forget_before(key.round)
+        self._lines = Counter({at: lines for at, lines in self._lines.items() if at[0] >= key.round})

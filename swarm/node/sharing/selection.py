@@ -7,7 +7,6 @@ nobody out who is known, and costs no more than a full swarm would. Equals come 
 stage: whoever registers a thousand names keeps a newcomer waiting, but not for ever.
 
 IntakeCounts counts what came in from peers between two metrics rows, and fills their columns; the numbers are bounded.
-Refusals of files and groups are all counted, and the first few of each peer and round are in the log.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from typing import NamedTuple
 
 import anyio
 
-from swarm.errors import ProtocolError
-from swarm.logs import get_logger
 from swarm.types import RoundKey
 from swarm.wire.metrics import MetricsRow
 
@@ -238,17 +235,10 @@ def _weighed(reasons: Mapping[str, int]) -> int:
     return sum(count * WEIGHT.get(reason, 1) for reason, count in reasons.items() if reason not in NO_FAULT)
 
 
-logger = get_logger(__name__)
-
 OTHERS = "*"
 """Stands for all peers that are not named; no node is called so."""
 MOST_NAMED = 64
 """Peers that one row names; of a thousand strangers most are worth a number alone."""
-LINES_PER_PEER = 3
-LINES_PER_ROUND = 50
-"""Lines of refusals in the log; the others are counted alone, so that nobody can fill a disk with them."""
-LONGEST_DETAIL = 400
-"""Characters."""
 
 
 @dataclass
@@ -305,38 +295,3 @@ class IntakeCounts:
 
     def _ranked(self, by_peer: Mapping[str, int]) -> list[str]:
         return sorted(by_peer, key=lambda peer: (peer not in self.alive, -by_peer[peer], peer))
-
-
-class Refusals:
-    """Counts one node's refusals, and logs the first few of each peer and round."""
-
-    def __init__(self) -> None:
-        self._lines: Counter[tuple[int, str]] = Counter()
-
-    def refuse(self, counts: IntakeCounts, key: RoundKey, peer: str, error: ProtocolError) -> None:
-        """Count one refusal, and log it as far as there is room."""
-        counts.refused_by_peer[peer][error.reason] += 1
-        self._lines[key.round, peer] += 1
-        self._lines[key.round, OTHERS] += 1
-        said, said_of_all = self._lines[key.round, peer], self._lines[key.round, OTHERS]
-        if said > LINES_PER_PEER or said_of_all > LINES_PER_ROUND:
-            return
-        last = said == LINES_PER_PEER or said_of_all == LINES_PER_ROUND
-        logger.warning(
-            "rollouts.refused",
-            peer=peer,
-            round=key.round,
-            stage=key.stage,
-            reason=error.reason,
-            detail=error.detail[:LONGEST_DETAIL],
-            **({"more": "counted in the metrics row alone"} if last else {}),
-        )
-
-    def flood(self, counts: IntakeCounts, key: RoundKey, names: int, most: int) -> None:
-        """Counts so many names of a stage beyond the `most` that are read; said once per stage."""
-        counts.refused_by_peer[OTHERS]["flood"] += names
-        logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=most)
-
-    def forget_before(self, round_: int) -> None:
-        """Earlier rounds do not come again."""
-        self._lines = Counter({(r, peer): lines for (r, peer), lines in self._lines.items() if r >= round_})

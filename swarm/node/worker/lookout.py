@@ -27,7 +27,7 @@ from swarm.node.base.attendance import TRACES, Submissions
 from swarm.node.base.clock_belief import ClockBelief, Sighting, written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.looking import LogOnce, Rhythm
-from swarm.node.base.presence import PROOF_BEATS, names_and_keys, peer_reader, read_registered, registered, seen_dead
+from swarm.node.base.presence import PROOF_BEATS, PeersSeen, names_and_keys
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
 from swarm.node.worker.worker_machine import WorkerMachine
@@ -57,13 +57,10 @@ class Lookout:
         self._machine = machine
         self._intake = intake
         self._tell = tell
-        self._liveness = Liveness(ctx.settings.cadence.liveness_timeout)
+        self._peers = PeersSeen(ctx, Liveness(ctx.settings.cadence.liveness_timeout))
         self._open_round: RoundKey | None = None
         settle = PROOF_BEATS * ctx.settings.cadence.heartbeat_interval
         self._belief = ClockBelief(settle)
-        self._peers = peer_reader(ctx)
-        self._dead: frozenset[str] = frozenset()
-        """Peers whose processes on this machine are gone, as was seen last."""
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted", patience=DOUBT_LASTS * settle)
@@ -87,9 +84,11 @@ class Lookout:
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
         interval, hints = ctx.settings.cadence.reconcile_interval, ctx.settings.cadence.watch == "auto"
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
-        async with wake_ups(
-            ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=self._stages_to_list
-        ) as wakes:
+
+        def stages() -> list[str]:
+            return [keys.rollouts(key) for key in self._rounds_to_list()]
+
+        async with wake_ups(ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=stages) as wakes:
             async for _ in wakes:
                 if self._machine.phase in WAITING or not ctx.settings.sparing:
                     await self._look(tasks)
@@ -128,9 +127,6 @@ class Lookout:
         rounds, stages = range(max(0, middle - window), middle + window + 1), range(self._ctx.settings.max_stages)
         return {RoundKey(round_, stage) for round_ in rounds for stage in stages}
 
-    def _stages_to_list(self) -> list[str]:
-        return [keys.rollouts(key) for key in self._rounds_to_list()]
-
     async def list_rollouts(self, tasks: TaskGroup) -> None:
         """Now, all rounds whose groups may be taken."""
         await self._intake.look(self._rounds_to_list(), self.live_peers(), tasks)
@@ -158,8 +154,8 @@ class Lookout:
             self._written, self._writer_read = written, began
         (state, writer), clock = written, self._ctx.clock
         self._coordinators = frozenset({writer.peer_id})
-        self._liveness.observe(writer, clock.monotonic(), clock.wall())
-        alive = self._liveness.live(clock.monotonic(), role="coordinator")
+        self._peers.liveness.observe(writer, clock.monotonic(), clock.wall())
+        alive = self._peers.coordinators()
         return Sighting(state, writer, clock.monotonic(), alive=writer.peer_id in alive, nobody=not alive)
 
     async def _believes(self, seen: Sighting) -> bool:
@@ -198,28 +194,24 @@ class Lookout:
         clock, publishing = self._ctx.clock, frozenset[str]()
         began = self._peers_looked_at = clock.monotonic()
         try:
-            moving, earned = self._liveness.moving(began), self._machine.earned | self._coordinators
-            read = partial(read_registered, self._ctx, self._peers, moving, earned, at_once=self._waited_for())
+            moving, earned = self._peers.liveness.moving(began), self._machine.earned | self._coordinators
+            read = partial(self._peers.read, moving, earned, at_once=self._waited_for())
             peers = await self._ctx.blocking.run(read)
             publishing = await self._ctx.blocking.run(partial(self._publishing, peers))
         except StoreError as error:
             self._unlistable.found(error)
         else:
             self._unlistable.gone()
-            for peer in registered(self._ctx, self._peers.fresh, moving):
-                self._liveness.observe(peer, clock.monotonic(), clock.wall())
+            for peer in self._peers.note(peers, moving):
                 if peer.status != STARTING:  # who waits for the experiment does not know yet what it will ask
                     self._intake.mixtures.registered(peer.peer_id, peer.mixture)
                 if self._written and self._written[1].peer_id == peer.peer_id:
                     self._written, self._writer_read = (self._written[0], peer), began
-            self._liveness.stir(self._peers.stirred, clock.monotonic())
-            self._dead = seen_dead(self._ctx, peers)
             self._miss_coordinator()
         live = self.live_peers()
         called = names_and_keys(self._ctx, live | {self._ctx.node_id})
-        coming = self._liveness.live(clock.monotonic(), role="worker", statuses=(STARTING,)) - self._dead
-        self._tell(PeersLive(live, clock.monotonic(), publishing, called, coming))
-        self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
+        self._tell(PeersLive(live, clock.monotonic(), publishing, called, self._peers.workers(STARTING)))
+        self._tell(CoordinatorSeen(bool(self._peers.coordinators(began)), began))
 
     def _waited_for(self) -> frozenset[str]:
         """Returns peers that have not published what this node waits for: it has to see at once if one leaves."""
@@ -259,7 +251,7 @@ class Lookout:
         settings, now = self._ctx.settings, self._ctx.clock.monotonic()
         if settings.clock == "own":
             return
-        if self._liveness.live(now, role="coordinator"):
+        if self._peers.coordinators():
             if self._misses_coordinator:
                 logger.info("coordinator.back")
             self._misses_coordinator, self._coordinator_seen = False, now
@@ -271,8 +263,8 @@ class Lookout:
 
     def known_peers(self) -> frozenset[str]:
         """Returns the workers other than this one that are registered, dead or alive."""
-        return self._liveness.known(role="worker") - {self._ctx.node_id}
+        return self._peers.liveness.known(role="worker") - {self._ctx.node_id}
 
     def live_peers(self) -> frozenset[str]:
         """Returns the live workers other than this one."""
-        return self._liveness.live(self._ctx.clock.monotonic(), role="worker") - {self._ctx.node_id} - self._dead
+        return self._peers.workers() - {self._ctx.node_id}

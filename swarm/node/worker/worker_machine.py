@@ -40,38 +40,7 @@ from collections.abc import Sequence, Set
 
 from swarm.config import Settings
 from swarm.node.base.attendance import INTERVALS, Attendance, Settling
-from swarm.node.worker.events import (
-    BeginUpdate,
-    ClockSeen,
-    CoordinatorSeen,
-    Draw,
-    Drawn,
-    Event,
-    Finish,
-    Generate,
-    GenerateAhead,
-    Generated,
-    Instruction,
-    PeersArrived,
-    PeersEarned,
-    PeersLive,
-    PeersMissing,
-    Phase,
-    Publish,
-    Published,
-    Ready,
-    Save,
-    Saved,
-    SaveFailed,
-    Score,
-    Scored,
-    Stop,
-    Submit,
-    Submitted,
-    Tick,
-    Train,
-    Trained,
-)
+from swarm.node.worker import events as m
 from swarm.types import RoundKey, stage_after
 
 GATHER_SHARE = 0.5
@@ -94,7 +63,7 @@ class WorkerMachine:
         self._attendance = Attendance(self._pace.longest)
         self.on_own_clock = self._own_clock
         """Nobody else says which round comes next."""
-        self.phase = Phase.LOADING
+        self.phase = m.Phase.LOADING
         self.key: RoundKey | None = None
         """The round and stage that this node works on, or did last."""
         self.wake_at: float | None = None
@@ -162,63 +131,63 @@ class WorkerMachine:
         return self._finished or (self._clock is not None and self._clock > key)
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def handle(self, event: Event) -> Sequence[Instruction]:
+    def handle(self, event: m.Event) -> Sequence[m.Instruction]:
         """Take one event; instructions come in the order in which they are to be carried out."""
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case Ready(following, unsaved) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
+            case m.Ready(following, unsaved) if self.phase is m.Phase.LOADING:  # else it was stopped meanwhile
                 self._next = self._came_with = following
                 if unsaved:  # at once, so that a second death does not cost the redoing again
                     return [*self._save(), *self._idle()]
                 self._save_asked = self._saved = self._next
                 return self._idle()
-            case ClockSeen():
+            case m.ClockSeen():
                 return self._on_clock(event)
-            case Generated(key) if self._working(key, Phase.GENERATING):
+            case m.Generated(key) if self._working(key, m.Phase.GENERATING):
                 return self._leave() if self._stopping else self._score(key)
-            case Scored(key) if self._working(key, Phase.SCORING):
+            case m.Scored(key) if self._working(key, m.Phase.SCORING):
                 return self._leave() if self._stopping else self._publish(key)
-            case Published(key) if self._working(key, Phase.PUBLISHING):
+            case m.Published(key) if self._working(key, m.Phase.PUBLISHING):
                 return self._begin_gather()
-            case PeersLive(nodes, _, publishing, called, coming):
+            case m.PeersLive(nodes, _, publishing, called, coming):
                 self._live, self._called, self._coming = nodes, called, coming
                 self._somebody_published = self._somebody_published or bool(publishing)
                 self._attendance.seen(publishing)
                 return self._look_around()
-            case CoordinatorSeen(alive, looked_at):
+            case m.CoordinatorSeen(alive, looked_at):
                 return self._on_coordinator(alive, looked_at)
-            case PeersArrived(key, peers):
+            case m.PeersArrived(key, peers):
                 self._arrived.setdefault(key, set()).update(peers)
                 return self._look_around()
-            case PeersMissing(key, peers):
+            case m.PeersMissing(key, peers):
                 self._arrived.get(key, set()).difference_update(peers)
-            case PeersEarned(peers):
+            case m.PeersEarned(peers):
                 self._attendance.earn(peers)
-            case Drawn(key, complete) if self._working(key, Phase.GATHERING):
+            case m.Drawn(key, complete) if self._working(key, m.Phase.GATHERING):
                 return self._on_drawn(complete)
-            case Tick():
+            case m.Tick():
                 return self._look_around()
-            case Trained(key) if self._working(key, Phase.TRAINING):
+            case m.Trained(key) if self._working(key, m.Phase.TRAINING):
                 return self._submit(key)
-            case Submitted(key) if self._working(key, Phase.SUBMITTING):
+            case m.Submitted(key) if self._working(key, m.Phase.SUBMITTING):
                 return self._end_round(key)
-            case Saved(done):
+            case m.Saved(done):
                 return self._on_saved(done)
-            case SaveFailed(done) if done == self._save_asked:  # else a later
+            case m.SaveFailed(done) if done == self._save_asked:  # else a later
                 self._save_asked = self._saved
-                return self._save() if self.phase is Phase.SAVING else ()
-            case Stop():
+                return self._save() if self.phase is m.Phase.SAVING else ()
+            case m.Stop():
                 return self._on_stop()
         return ()
 
-    def _working(self, key: RoundKey, phase: Phase) -> bool:
+    def _working(self, key: RoundKey, phase: m.Phase) -> bool:
         return self.phase is phase and self.key == key
 
-    def _enter(self, phase: Phase, *instructions: Instruction) -> Sequence[Instruction]:
+    def _enter(self, phase: m.Phase, *instructions: m.Instruction) -> Sequence[m.Instruction]:
         self.phase = phase
         return instructions
 
-    def _on_clock(self, event: ClockSeen) -> Sequence[Instruction]:
+    def _on_clock(self, event: m.ClockSeen) -> Sequence[m.Instruction]:
         older = self._clock is not None and event.key < self._clock  # a stale copy of the file: it never goes back
         if not self._own_clock and (not older or event.back):
             self._clock, self._finished = event.key, event.finished
@@ -227,7 +196,7 @@ class WorkerMachine:
                 self._pace.longest = self._attendance.longest = event.interval * GATHER_SHARE
         return self._look_around()
 
-    def _on_coordinator(self, alive: bool, looked_at: float) -> Sequence[Instruction]:
+    def _on_coordinator(self, alive: bool, looked_at: float) -> Sequence[m.Instruction]:
         self._looked_at = max(self._looked_at, looked_at)
         if alive:
             self._coordinator_gone, self.on_own_clock = None, self._own_clock
@@ -241,8 +210,8 @@ class WorkerMachine:
         """
         return self._clock is not None or self._next > RoundKey(0) or self._somebody_published
 
-    def _idle(self) -> Sequence[Instruction]:
-        self.phase, self.wake_at = Phase.IDLE, None
+    def _idle(self) -> Sequence[m.Instruction]:
+        self.phase, self.wake_at = m.Phase.IDLE, None
         self._go_on_alone()
         if self.on_own_clock and self._max_rounds and self._next.round >= self._max_rounds:
             self._finished = True
@@ -254,7 +223,7 @@ class WorkerMachine:
         self.key, self.wake_at, skipped = opened, None, opened.round - self._next.round
         oldest = RoundKey(max(0, opened.round - self._settings.staleness_window))
         self._arrived = {key: peers for key, peers in self._arrived.items() if key >= oldest}
-        return self._enter(Phase.GENERATING, Generate(opened, skipped))
+        return self._enter(m.Phase.GENERATING, m.Generate(opened, skipped))
 
     def _go_on_alone(self) -> None:
         """A clock that nobody keeps any longer is kept by the node itself; one that never ran is waited for.
@@ -294,47 +263,47 @@ class WorkerMachine:
         self.wake_at = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
         return self.wake_at is None
 
-    def _score(self, key: RoundKey) -> Sequence[Instruction]:
-        return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
+    def _score(self, key: RoundKey) -> Sequence[m.Instruction]:
+        return self._enter(m.Phase.SCORING, m.Score(key), *self._look_ahead(key))
 
-    def _submit(self, key: RoundKey) -> Sequence[Instruction]:
+    def _submit(self, key: RoundKey) -> Sequence[m.Instruction]:
         following = stage_after(key, self._settings.max_stages)
         if self._ahead != following or self._stopping or self._late(following):
-            return self._enter(Phase.SUBMITTING, Submit(key))
-        return self._enter(Phase.SUBMITTING, Submit(key), *self._look_ahead(following), *self._begin(following))
+            return self._enter(m.Phase.SUBMITTING, m.Submit(key))
+        return self._enter(m.Phase.SUBMITTING, m.Submit(key), *self._look_ahead(following), *self._begin(following))
 
-    def _publish(self, key: RoundKey) -> Sequence[Instruction]:
-        return self._enter(Phase.PUBLISHING, Publish(key), *self._begin(key))
+    def _publish(self, key: RoundKey) -> Sequence[m.Instruction]:
+        return self._enter(m.Phase.PUBLISHING, m.Publish(key), *self._begin(key))
 
-    def _begin(self, key: RoundKey) -> Sequence[Instruction]:
+    def _begin(self, key: RoundKey) -> Sequence[m.Instruction]:
         if self._begun == key:
             return ()
         self._begun = key
-        return (BeginUpdate(key),)
+        return (m.BeginUpdate(key),)
 
-    def _look_ahead(self, key: RoundKey) -> Sequence[Instruction]:
+    def _look_ahead(self, key: RoundKey) -> Sequence[m.Instruction]:
         """With the groups of `key` made, those of the round after it may be, once; `staleness` updates behind."""
         ahead = RoundKey(key.round + 1)
         wanted = self._settings.staleness and not self._stopping and not self._late(ahead)
         if not wanted or (self._max_rounds and ahead.round >= self._max_rounds) or self._ahead == ahead:
             return ()
         self._ahead = ahead
-        return (GenerateAhead(ahead),)
+        return (m.GenerateAhead(ahead),)
 
-    def _begin_gather(self) -> Sequence[Instruction]:
+    def _begin_gather(self) -> Sequence[m.Instruction]:
         assert self.key is not None
         if not self._settings.shares:
-            return self._enter(Phase.TRAINING, self._train(frozenset(), frozenset(), timed_out=False))
-        self.phase, self._gather_since, self._drawing = Phase.GATHERING, self._now, None
+            return self._enter(m.Phase.TRAINING, self._train(frozenset(), frozenset(), timed_out=False))
+        self.phase, self._gather_since, self._drawing = m.Phase.GATHERING, self._now, None
         self._gather_until = self._now + self._pace.allowance()
         self._hear_until = self._now + self._pace.longest
         return self._look_around()
 
-    def _look_around(self) -> Sequence[Instruction]:
+    def _look_around(self) -> Sequence[m.Instruction]:
         """See whether what this node waits for is there by now, or is to be waited for no longer."""
-        if self.phase is Phase.IDLE:
+        if self.phase is m.Phase.IDLE:
             return self._idle()
-        if self.phase is not Phase.GATHERING or self.key is None or self._drawing is not None:
+        if self.phase is not m.Phase.GATHERING or self.key is None or self._drawing is not None:
             return ()
         if self._late(self.key):
             self._gather_until = min(self._gather_until, self._now + LATE_GRACE)
@@ -345,7 +314,7 @@ class WorkerMachine:
             return ()
         self._drawing, self.wake_at = sources, None
         until = max(self._deadline(sources.keys()), self._now + LATE_GRACE)
-        return (Draw(self.key, tuple(sorted(sources.items())), until),)
+        return (m.Draw(self.key, tuple(sorted(sources.items())), until),)
 
     def _still_missing(self, there: Set[str]) -> frozenset[str]:
         """Peers that are to be waited for any longer."""
@@ -357,7 +326,7 @@ class WorkerMachine:
         """Where nobody at all is there it is not a peer that is slow, but this machine, or the way to the others."""
         return self._gather_until if there else self._hear_until
 
-    def _on_drawn(self, complete: bool) -> Sequence[Instruction]:
+    def _on_drawn(self, complete: bool) -> Sequence[m.Instruction]:
         """Train on what was drawn, unless somebody is to be waited for: who is new, or whose file turned out none."""
         sources, self._drawing = self._drawing or {}, None
         heard = frozenset(peer for peer, key in sources.items() if peer in self._arrived.get(key, ()))
@@ -367,7 +336,9 @@ class WorkerMachine:
         if not self._stopping:
             self._pace.observe(self._now - self._gather_since)
             self._attendance.close(self._live, heard)
-        return self._enter(Phase.TRAINING, self._train(heard, awaited, timed_out=not complete or not awaited <= heard))
+        return self._enter(
+            m.Phase.TRAINING, self._train(heard, awaited, timed_out=not complete or not awaited <= heard)
+        )
 
     def _sources(self, mine: RoundKey) -> dict[str, RoundKey]:
         """Returns for each peer the newest round that may be taken of it; the order of arrival makes no difference."""
@@ -379,11 +350,11 @@ class WorkerMachine:
             for peer in self._arrived[key]
         }
 
-    def _train(self, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool) -> Train:
+    def _train(self, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool) -> m.Train:
         assert self.key is not None
-        return Train(self.key, heard, awaited, timed_out, self._late(self.key))
+        return m.Train(self.key, heard, awaited, timed_out, self._late(self.key))
 
-    def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
+    def _end_round(self, key: RoundKey) -> Sequence[m.Instruction]:
         self._next = stage_after(key, self._settings.max_stages)
         interval = self._settings.checkpoint_interval  # in passed multiples: a slow node never hits them exactly
         due = interval and not self._next.stage and self._next.round // interval > self._save_asked.round // interval
@@ -391,33 +362,33 @@ class WorkerMachine:
         saves = self._save() if due and not leaving else ()
         return [*saves, *self._idle()]
 
-    def _save(self) -> Sequence[Instruction]:
+    def _save(self) -> Sequence[m.Instruction]:
         if self._save_asked == self._next:
             return ()
         self._save_asked = self._next
-        return (Save(self._next),)
+        return (m.Save(self._next),)
 
-    def _leave(self) -> Sequence[Instruction]:
+    def _leave(self) -> Sequence[m.Instruction]:
         """Save what is not saved, and wait for a checkpoint that is still being written."""
         self.wake_at = None
         if self._saved == self._next:
             return self._finish()
-        return self._enter(Phase.SAVING, *self._save())
+        return self._enter(m.Phase.SAVING, *self._save())
 
-    def _on_saved(self, done: RoundKey) -> Sequence[Instruction]:
+    def _on_saved(self, done: RoundKey) -> Sequence[m.Instruction]:
         self._saved = max(self._saved, done)
-        return self._finish() if self.phase is Phase.SAVING and done == self._next else ()
+        return self._finish() if self.phase is m.Phase.SAVING and done == self._next else ()
 
-    def _finish(self) -> Sequence[Instruction]:
+    def _finish(self) -> Sequence[m.Instruction]:
         over = self._clock.round if self._clock and self._finished else 0
         left, nothing_done = over - self._next.round, self._next == self._came_with
-        if left > 0 and nothing_done and self.phase is not Phase.LOADING:  # else it may have rounds behind it
-            return self._enter(Phase.DONE, Finish("missed", rounds_missed=left))
-        return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))
+        if left > 0 and nothing_done and self.phase is not m.Phase.LOADING:  # else it may have rounds behind it
+            return self._enter(m.Phase.DONE, m.Finish("missed", rounds_missed=left))
+        return self._enter(m.Phase.DONE, m.Finish("stopped" if self._stopping and not self._finished else "finished"))
 
-    def _on_stop(self) -> Sequence[Instruction]:
+    def _on_stop(self) -> Sequence[m.Instruction]:
         self._stopping = True
-        if self.phase is Phase.LOADING:
+        if self.phase is m.Phase.LOADING:
             return self._finish()
         return self._look_around()
 

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.context import Clock
-from swarm.node.base.presence import MOST_WATCHED, Heartbeats, Presence, read_registered
+from swarm.node.base.presence import MOST_WATCHED, Heartbeats, PeersSeen, Presence
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import PeerReader, read_peer
@@ -299,9 +299,9 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     ctx = make_context(layout)
     for node, host in (("bob", ctx.process.host), ("carol", "elsewhere/boot/pid")):
         put(layout.peer_file(node), encode(make_peer(node, host=host, pid=7, status=ACTIVE)))
-    reader = PeerReader(ctx.run)
-    assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset())] == ["carol"]
-    assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset({"bob"}))] == ["bob", "carol"]
+    seen = PeersSeen(ctx, Liveness(10.0))
+    assert [peer.peer_id for peer in seen.read(frozenset())] == ["carol"]
+    assert [peer.peer_id for peer in seen.read(frozenset({"bob"}))] == ["bob", "carol"]
 
 
 def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(layout: Layout) -> None:

@@ -19,8 +19,9 @@ from structlog.testing import capture_logs
 from swarm.algo.drawing import DrawnSample
 from swarm.errors import ProtocolError
 from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.sharing.examination import LINES_PER_PEER
 from swarm.node.sharing.reading import MOST_AGAIN, MOST_TRIES, UNSEEN, PeersFiles
-from swarm.node.sharing.selection import LINES_PER_PEER, OTHERS
+from swarm.node.sharing.selection import OTHERS
 from swarm.records.listing import MOST_BY_NAME
 from swarm.store.base import PAGE
 from swarm.store.folder import fetch

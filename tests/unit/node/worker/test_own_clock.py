@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import ConfigError, StoreError
 from swarm.node.base.experiment import read_experiment
+from swarm.node.base.presence import PeersSeen
 from swarm.node.process.daemon import run_node
-from swarm.node.worker import lookout
 from swarm.node.worker.events import (
     CoordinatorSeen,
     Draw,
@@ -156,7 +156,7 @@ async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
                 if told and told[-1].alive:
                     break
                 await anyio.sleep(0.05)
-            monkeypatch.setattr(lookout, "read_registered", unlistable)
+            monkeypatch.setattr(PeersSeen, "read", unlistable)
             await until(lambda: codes)
     assert followed[0], "the last look that could see anything saw a coordinator"
     assert [row.round for row in rows_of(layout, "alice")] == [7, 8, 9]
