@@ -119,13 +119,6 @@ class _Row(NamedTuple):
 _Behind = tuple[_Row, str, Entry]
 
 
-class _Held(NamedTuple):
-    """A file as it was read."""
-
-    key: str
-    data: bytes
-
-
 class Copier:
     """Copies from one store into another, over any number of passes."""
 
@@ -184,20 +177,14 @@ class Copier:
 
     def _look_through(self, *, whole: bool) -> None:
         peers = [key for key, _ in self._listed(keys.PEERS)]
-        first = [
-            (keys.EXAM, LARGEST_EXAM),
-            (keys.STATE, SMALL_FILE),
-            (keys.CLEANED, SMALL_FILE),
-            *((key, LARGEST_REGISTRATION) for key in peers),
-        ]
-        held = [each for key, limit in first[: 3 + MOST_HELD] for each in self._hold(key, limit)]  # written again
+        again = {keys.EXAM: LARGEST_EXAM, keys.STATE: SMALL_FILE, keys.CLEANED: SMALL_FILE}
+        held = self._read(again | dict.fromkeys(peers[:MOST_HELD], LARGEST_REGISTRATION))
         logs = [key for key, _ in self._listed(keys.LOGS)]
         nodes = self._take_in_rows(logs)
         is_open = _all if whole else self._open_rounds()
         listed = {prefix: list(self._listed(prefix, is_open)) for prefix in reversed((*_BEFORE_ROWS, *_BEHIND_ROWS))}
         tasks = list(self._listed(keys.TASKS))
-        for key in _ONCE:
-            self._put_all(self._hold(key, LARGEST_FILE))
+        self._put_all(self._read(dict.fromkeys(_ONCE, LARGEST_FILE)))
         self._copy_all(tasks)
         for key in logs:
             if key != keys.metrics(_node_of_log(key)):
@@ -216,8 +203,8 @@ class Copier:
         if self._archives:
             self._copy_archive(*self._archives)
         for key in peers[MOST_HELD:]:
-            self._put_all(self._hold(key, LARGEST_REGISTRATION))
-        self._put_all(reversed(held))
+            self._put_all(self._read({key: LARGEST_REGISTRATION}))
+        self._put_all(dict(reversed(held.items())))
 
     def _open_rounds(self) -> _IsOpen:
         """Returns which rounds are open: those from STILL_OPEN before the run on, and around what nodes that are
@@ -278,13 +265,13 @@ class Copier:
             else:
                 yield key, entry
 
-    def _hold(self, key: str, limit: int) -> Iterator[_Held]:
-        try:
-            yield _Held(key, self._source.get(key, limit).data)
-        except FileNotFoundError:
-            pass
-        except ProtocolError as error:
-            self._leave_out(key, error)
+    def _read(self, limits: Mapping[str, int]) -> dict[str, bytes]:
+        """Returns those of some files that are there and can be taken. `limits`: bytes of each."""
+        found = {}
+        for key, limit in limits.items():
+            with self._leaving_out(key):
+                found[key] = self._source.get(key, limit).data
+        return found
 
     # ── copying ─────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -349,27 +336,27 @@ class Copier:
     def _copy_file(self, key: str) -> None:
         small = key.startswith((f"{keys.REWARDS}/", f"{keys.WINNERS}/"))
         blob = self._source.get(key, SMALL_FILE if small else LARGEST_FILE)
-        self._put(_Held(key, blob.data), durable=False)
+        self._put(key, blob.data, durable=False)
         self._versions[key] = blob.tag
 
-    def _put_all(self, held: Iterator[_Held]) -> None:
+    def _put_all(self, files: Mapping[str, bytes]) -> None:
         """Puts small files; all but registrations, which a node writes again at its next start, are synced."""
-        for each in held:
-            self._put(each, durable=not each.key.startswith(f"{keys.PEERS}/"))
-            self._versions.setdefault(each.key, "")
+        for key, data in files.items():
+            self._put(key, data, durable=not key.startswith(f"{keys.PEERS}/"))
+            self._versions.setdefault(key, "")
 
-    def _put(self, held: _Held, *, durable: bool) -> None:
-        there, is_ours = self._tag_there(held.key), held.key in self._versions
+    def _put(self, key: str, data: bytes, *, durable: bool) -> None:
+        there, is_ours = self._tag_there(key), key in self._versions
         known = there is not None or is_ours
-        if known and ((there == _md5(held.data) and not is_ours) or self._in_target(held.key) == held.data):
-            self._count(same=1, same_bytes=len(held.data))
+        if known and ((there == _md5(data) and not is_ours) or self._in_target(key) == data):
+            self._count(same=1, same_bytes=len(data))
             return
-        self._target.put(held.key, held.data, durable=durable)
+        self._target.put(key, data, durable=durable)
         if self._target.facts().spent is not None:
-            self._unread[held.key] = _md5(held.data)
-        elif self._in_target(held.key) != held.data:
-            raise changed(self._target, held.key)
-        self._count(files=1, bytes=len(held.data))
+            self._unread[key] = _md5(data)
+        elif self._in_target(key) != data:
+            raise changed(self._target, key)
+        self._count(files=1, bytes=len(data))
 
     def _tag_there(self, key: str) -> str | None:
         """Returns the tag that a file of the target had when its prefix was first written to; None: none was there."""
@@ -424,17 +411,12 @@ class Copier:
             key = f"{keys.ROLLOUTS}/{entry.name}"
             if entry.name in there or keys.archived_round(entry.name) is None or entry.kind is not Kind.FILE:
                 continue
-            try:
+            with self._leaving_out(key):
                 data = source.get(key, LARGEST_PART).data
-            except FileNotFoundError:
-                continue
-            except ProtocolError as error:
-                self._leave_out(key, error)
-                continue
-            target.put(key, data)
-            if target.get(key, LARGEST_PART).data != data:
-                raise changed(target, key)
-            self._count(files=1, bytes=len(data))
+                target.put(key, data)
+                if target.get(key, LARGEST_PART).data != data:
+                    raise changed(target, key)
+                self._count(files=1, bytes=len(data))
 
     # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────
     def _copy_checkpoint(self, prefix: str) -> None:

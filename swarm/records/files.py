@@ -151,16 +151,8 @@ def maker_of(experiment: ExperimentFile | None) -> str:
 
 def read_peer(run: Run, node: str) -> PeerFile | None:
     """Returns a node's registration, or None where none can be read, or it speaks for another node."""
-    return _peers(run, [node]).get(node, _UNREAD).peer
-
-
-class _Read(NamedTuple):
-    peer: PeerFile | None
-    """None: nothing that can be read, or is to be believed."""
-    tag: str
-
-
-_UNREAD = _Read(None, "")
+    found = _peers(run, [node]).get(node)
+    return found[0] if found else None
 
 
 class _Seen(NamedTuple):
@@ -222,7 +214,7 @@ class PeerReader:
         new = [node for node in nodes if self._is_due(node, there[node], now - pause, at_once, alive)]
         read = _peers(self._run, new)
         for node in new:
-            self._note(node, there[node], read.get(node, _UNREAD).peer)
+            self._note(node, there[node], read[node][0] if node in read else None)
         self.stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
         self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in self.stirred}
         if len(self._seen) > 2 * MOST_REGISTRATIONS:
@@ -232,10 +224,10 @@ class PeerReader:
 
     def read_one(self, node: str) -> PeerFile | None:
         """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""
-        peer, tag = _peers(self._run, [node]).get(node, _UNREAD)
-        if peer and node != self._own:
-            self._note(node, tag, peer)
-        return peer
+        found = _peers(self._run, [node]).get(node)
+        if found and node != self._own:
+            self._note(node, found[1], found[0])
+        return found[0] if found else None
 
     def _note(self, node: str, tag: str, peer: PeerFile | None) -> None:
         seen = self._seen.get(node)
@@ -271,22 +263,19 @@ def read_needs(run: Run, own: str = "") -> list[WorkerNeed]:
     nodes = sorted(nodes_in(run.store, keys.PEERS) - {own})
     if len(nodes) > MOST_REGISTRATIONS:
         return [_EVERYTHING]
-    peers = [read.peer for read in _peers(run, nodes).values() if read.peer]
-    workers = (peer for peer in peers if peer.node_role == "worker" and not _needs_nothing(peer))
+    peers = [peer for peer, _ in _peers(run, nodes).values()]
+    workers = [peer for peer in peers if peer.node_role == "worker"]
+    needing = (peer for peer in workers if peer.status != STOPPED or peer.needs_from <= peer.round)
     needs = [
-        WorkerNeed(peer.needs_from, None if peer.status == STOPPED else peer.round, peer.peer_id) for peer in workers
+        WorkerNeed(peer.needs_from, None if peer.status == STOPPED else peer.round, peer.peer_id) for peer in needing
     ]
     return needs + [_EVERYTHING] * (len(peers) < len(nodes))
 
 
-def _needs_nothing(peer: PeerFile) -> bool:
-    return peer.status == STOPPED and peer.needs_from > peer.round
-
-
-def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
+def _peers(run: Run, nodes: list[str]) -> dict[str, tuple[PeerFile, str]]:
     """Returns the registrations that can be read and are to be believed, each with its version."""
     read = read_each_signed(run, [*map(keys.peer, nodes)], PeerFile, LARGEST_REGISTRATION)
-    return {node: _Read(*one) for node, one in zip(nodes, read, strict=True) if one and one[0].peer_id == node}
+    return {node: one for node, one in zip(nodes, read, strict=True) if one and one[0].peer_id == node}
 
 
 def read_exam(run: Run) -> list[ExamRow]:

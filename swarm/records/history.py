@@ -28,7 +28,7 @@ from swarm.records.hints import LONGEST_NAME
 from swarm.records.progress import SUMS, NodeProgress, add_names, fits
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.rows import MOST_ROWS
-from swarm.records.table import columns, measured
+from swarm.records.table import columns, is_measured
 from swarm.store.run import Run
 from swarm.wire.metrics import MetricsRow
 
@@ -95,7 +95,12 @@ class TaskHistory:
 
     def put(self, place: int, reward: float, tag_rate: float) -> None:
         """Hold both for a place that has none."""
-        at = len(self.places) if not self.places or place > self.places[-1] else bisect_left(self.places, place)
+        if not self.places or place > self.places[-1]:
+            self.places.append(place)
+            self.reward.append(reward)
+            self.tag_rate.append(tag_rate)
+            return
+        at = bisect_left(self.places, place)
         self.places.insert(at, place)
         self.reward.insert(at, reward)
         self.tag_rate.insert(at, tag_rate)
@@ -271,7 +276,7 @@ def _figures_of(row: MetricsRow) -> list[float]:
     figures = [NAN if value is UNSET else value for value in _figures(row)]
     if row.reward_given_tagged is UNSET and row.answer_tag_rate > 0:
         figures[_INDEX["reward_given_tagged"]] = min(1.0, row.my_reward / row.answer_tag_rate)
-    if not measured([row]):
+    if not is_measured(row):
         for name in _REWARDS:
             figures[_INDEX[name]] = NAN
     return figures

@@ -234,14 +234,16 @@ class NodeProgress:
         for name in _SUMMED:
             self.sums[name] += sum(filter(None, map(attrgetter(name), rows)))  # UNSET is false
         for row in rows:
-            if not self._takes({name: getattr(row, name) for name in _COUNTED}, row.refused_by_peer):
+            named = {name: counts for name in _COUNTED if (counts := getattr(row, name))}
+            if (named or row.refused_by_peer) and not self._takes(named, row.refused_by_peer):
                 self.odd.cut_names(f"names of round {row.round}")
 
     def _takes(self, counts: Mapping[str, Mapping[str, int]], refused: Mapping[str, Mapping[str, int]]) -> bool:
         """Adds up names, by their columns and why each peer was refused; False: not all of them are held."""
         whole = True
         for name, most in _COUNTED.items():
-            whole &= add_names(self.counts[name], counts.get(name, {}), most)
+            if named := counts.get(name):
+                whole &= add_names(self.counts[name], named, most)
         for peer, reasons in refused.items():
             if reasons and fits(self.refused_by_peer, peer, MOST_SAID_OF):
                 whole &= add_names(self.refused_by_peer[peer], reasons, MOST_REASONS)

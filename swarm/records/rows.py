@@ -94,14 +94,8 @@ def read_own_rows(run: Run, node: str) -> MetricsRows:
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
     """Returns node -> its rows that count, one per round and stage, in their order; nodes that have any, by name."""
-    return read_metrics_and_odd(run)[0]
-
-
-def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
-    """Reads the rows of all nodes as read_metrics does, and by node the rows that were left out or changed."""
-    found = {node: read_rows(run, node) for node in nodes_with_logs(run)}
-    counting = {node: one_per_stage(of_node.rows) for node, of_node in found.items() if of_node.rows}
-    return counting, {node: of_node.odd for node, of_node in found.items() if of_node.odd}
+    found = {node: read_rows(run, node).rows for node in nodes_with_logs(run)}
+    return {node: one_per_stage(rows) for node, rows in found.items() if rows}
 
 
 def one_per_stage(rows: Iterable[MetricsRow]) -> list[MetricsRow]:

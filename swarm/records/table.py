@@ -122,8 +122,13 @@ def _plain(hint: Any) -> Any:
     return _plain(get_args(hint)[0]) if get_origin(hint) is Annotated else hint
 
 
+def is_measured(row: MetricsRow) -> bool:
+    """Tells whether a row's rewards measure something: not those of a node that trains nothing and had no answers."""
+    return bool(row.local_groups or row.role is UNSET)
+
+
 def measured(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
-    """Returns rows whose rewards measure something: all but those of a node that does not train and had no answers."""
+    """Returns rows whose rewards measure something."""
     return [row for row in rows if row.local_groups or row.role is UNSET]
 
 

@@ -248,13 +248,13 @@ def check_versions(context: CheckContext) -> Iterator[Finding]:
     if not context.run:
         return
     said = {node: log.versions for node, log in context.logs.items() if log.versions}
-    for package in Families(context.settings.task_families).packages:
+    for package in (*Families(context.settings.task_families).packages, OURS):
         yield judge_package(package, said, installed_version(package))
-    yield judge_ours(said)
 
 
 def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str) -> Finding:
-    """Tells whether questions of one package can be regenerated everywhere, which needs equal versions.
+    """Tells whether all nodes have one version of a package; of those that make questions, which is needed to
+    regenerate them.
 
     Args:
         said: node -> package -> version.
@@ -262,6 +262,8 @@ def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str
     """
     by_node = {node: versions[package] for node, versions in said.items() if _is_version(versions.get(package, ""))}
     versions = set(by_node.values())
+    if len(versions) > 1 and package == OURS:
+        return VERSIONS.warning(OURS, _by_value(by_node), "install one version everywhere; old forms are still read")
     if len(versions) > 1:
         from packaging.version import Version  # here: most doctors need it not
 
@@ -272,14 +274,6 @@ def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str
         fix = f"pip install {package}=={next(iter(versions))} before starting a node here"
         return VERSIONS.warning(package, f"{_by_value(by_node)}, but {here} on this host", fix)
     return VERSIONS.ok(package, _by_value(by_node) or "no node has said its version")
-
-
-def judge_ours(said: Mapping[str, Mapping[str, str]]) -> Finding:
-    """Tells whether all nodes are of one version."""
-    by_node = {node: versions[OURS] for node, versions in said.items() if versions.get(OURS)}
-    if len(set(by_node.values())) > 1:
-        return VERSIONS.warning(OURS, _by_value(by_node), "install one version everywhere; old forms are still read")
-    return VERSIONS.ok(OURS, _by_value(by_node) or "no node has said its version")
 
 
 def _is_version(text: str) -> bool:

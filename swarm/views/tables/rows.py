@@ -6,7 +6,6 @@ say. What a row lacks is None.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
@@ -17,6 +16,7 @@ from msgspec import UNSET
 from swarm.errors import ProtocolError
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_form
+from swarm.records.groups import slots_of
 from swarm.records.growing import parse_line
 from swarm.records.listing import count_files, entries, rounds_in
 from swarm.records.made_by import made_by, unknown_columns
@@ -30,8 +30,6 @@ from swarm.wire import keys
 from swarm.wire.messages import RewardFile, RolloutFile
 
 Row = dict[str, Any]
-
-_SLOT = re.compile(r"[0-9]{1,6}")
 
 
 def metrics_rows(run: Run) -> Iterator[Row]:
@@ -91,7 +89,7 @@ def _published(files: RolloutFiles, key: RoundKey, node: str) -> RolloutFile | N
 def _completions(file: RolloutFile | None) -> Iterator[Row]:
     if file is None:
         return
-    for slot in sorted((name for name in file.rollouts if _SLOT.fullmatch(name)), key=int):
+    for slot in slots_of(file):
         info = file.groups.get(slot)
         for place, entry in enumerate(file.rollouts[slot]):
             yield {

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from swarm.cli.main import run
-from swarm.records.rows import read_metrics_and_odd
+from swarm.records.rows import read_rows
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.views.factories import append, make_experiment, make_row, run_of
@@ -162,17 +162,17 @@ def test_rewards_without_bounds_are_left_out_and_said_by_each_view(tmp_path: Pat
         assert "mallory: 3 rows left out, 1 clamped: my_reward of round 1 expected in [0, 1], got 1e+308" in said[view]
     assert "3 rows left out: my_reward of round 1" in said["validate", "--partial"]
     assert "1 rows of mallory had a number clamped" in said["validate", "--partial"]
-    rows, odd = read_metrics_and_odd(run_of(layout))
-    assert [row.my_reward for row in rows["mallory"]] == [make_row(layout, "mallory", 1).my_reward]
-    assert (odd["mallory"].left_out, odd["mallory"].clamped, set(odd)) == (3, 1, {"mallory"})
+    rows, _, _, odd = read_rows(run_of(layout), "mallory")
+    assert [row.my_reward for row in rows] == [make_row(layout, "mallory", 1).my_reward]
+    assert (odd.left_out, odd.clamped) == (3, 1)
     assert json.loads(said["summary", "--json"])["out_of_range"]["mallory"]["left_out"] == 3
 
 
 def test_a_share_that_two_clocks_put_a_little_beyond_one_is_clamped_without_a_word(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     append(layout.metrics_file("mallory"), spoilt(layout, {"executor_busy": "1.0004"}))
-    rows, odd = read_metrics_and_odd(run_of(layout))
-    assert (rows["mallory"][0].executor_busy, odd) == (1.0, {})
+    rows, _, _, odd = read_rows(run_of(layout), "mallory")
+    assert (rows[0].executor_busy, bool(odd)) == (1.0, False)
 
 
 def test_each_kind_of_number_has_a_range(tmp_path: Path) -> None:
@@ -190,9 +190,8 @@ def test_each_kind_of_number_has_a_range(tmp_path: Path) -> None:
         "external_by_model": json.dumps({f"n{i}": 1 for i in range(5000)}),
     }
     append(layout.metrics_file("mallory"), spoilt(layout, said))
-    rows, odd = read_metrics_and_odd(run_of(layout))
-    [row] = rows["mallory"]
-    assert odd["mallory"].clamped == 1
+    [row], _, _, odd = read_rows(run_of(layout), "mallory")
+    assert odd.clamped == 1
     assert (row.answer_tag_rate, row.seconds_round, row.timestamp, row.loss) == (1.0, 0.0, 1e11, -1e12)
     assert (row.external_groups, row.refused_files) == (10**12, {"x": 10**12, "y": 0})
     assert (row.task_rewards, row.refused_by_peer) == ({"a": 1.0, "b": 0.5}, {"p": {"x": 0}})

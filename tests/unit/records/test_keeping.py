@@ -14,7 +14,7 @@ import pytest
 from swarm.records import rows as keeping
 from swarm.records.reader import snapshot
 from swarm.records.rollouts import RolloutFiles
-from swarm.records.rows import Keeper, read_metrics, read_metrics_and_odd, read_rows
+from swarm.records.rows import Keeper, read_rows
 from swarm.records.table import Odd
 from swarm.types import RoundKey
 from swarm.views import validate as validating
@@ -91,20 +91,20 @@ def test_the_first_and_the_last_rows_keep_their_names(tmp_path: Path, monkeypatc
     monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB)
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", 60, NAMING["tasks"])
-    rows, odd = read_metrics_and_odd(run_of(layout))
-    named = [bool(row.task_rewards) for row in rows["mallory"]]
+    rows, _, _, odd = read_rows(run_of(layout), "mallory")
+    named = [bool(row.task_rewards) for row in rows]
     assert all(named[:10])
     assert named[-1]
-    assert odd["mallory"].cut == named.count(False) > 0
-    assert [row.my_reward for row in rows["mallory"]] == [make_row(layout, "mallory", n).my_reward for n in range(60)]
+    assert odd.cut == named.count(False) > 0
+    assert [row.my_reward for row in rows] == [make_row(layout, "mallory", n).my_reward for n in range(60)]
 
 
 def test_one_row_that_names_too_many_keeps_its_numbers(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", 1, lambda _: {"task_rewards": {f"{'x' * 1000}{n}": 0.5 for n in range(900)}})
-    (row,), odd = read_metrics(run_of(layout))["mallory"], read_metrics_and_odd(run_of(layout))[1]
+    (row,), _, _, odd = read_rows(run_of(layout), "mallory")
     assert (row.task_rewards, row.my_reward) == ({}, make_row(layout, "mallory", 0).my_reward)
-    assert odd["mallory"].cut == 1
+    assert odd.cut == 1
 
 
 def test_every_view_says_whose_names_were_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

