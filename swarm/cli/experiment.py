@@ -21,7 +21,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 import swarm
-from swarm.cli.flags import CommonFlags, PathFlag, refuse_no_folder_for, settings_from, settings_to_look
+from swarm.cli.flags import (
+    CommonFlags,
+    PathFlag,
+    named_flags,
+    refuse_no_folder_for,
+    settings_from,
+    settings_to_look,
+)
 from swarm.cli.processes import beating_elsewhere
 from swarm.cli.say import asked, say, warn
 from swarm.config import Settings
@@ -53,14 +60,6 @@ _CHECKPOINTS = (
 )
 WRITER = "clean"
 """Who deletes."""
-
-
-def named_flags(name: str | None, experiment_flags: CommonFlags | None) -> CommonFlags:
-    """Returns the flags with the experiment that was named, by its name or by --experiment."""
-    experiment_flags = experiment_flags or CommonFlags()
-    if name is not None and experiment_flags.experiment is not None:
-        raise ConfigError(f"name one experiment, got {name} and --experiment {experiment_flags.experiment}")
-    return experiment_flags if name is None else replace(experiment_flags, experiment=name)
 
 
 def list_experiments(*, path: PathFlag = None) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, refuse_no_folder_for, settings_from, settings_to_look
+from swarm.cli.flags import CommonFlags, named_flags, refuse_no_folder_for, settings_from, settings_to_look
 from swarm.cli.say import say, warn
-from swarm.config import Settings
 from swarm.errors import ConfigError
-from swarm.store.place import open_place
-from swarm.views.studies import reader_of, studies
+from swarm.views.studies import reader_of
 from swarm.views.tables.export import FORMATS, Format, encoded, refuse_existing, write_table
 from swarm.views.tables.frames import TABLES, experiment_blocks
 
@@ -38,7 +36,7 @@ def export(
     """Write the records of an experiment, or of all runs of a study, as a table for other tools.
 
     Args:
-        name: Of the experiment or study; without one, what --experiment or --study says.
+        name: Of the experiment; without one, what --experiment says, or the only one that can be meant.
         experiment_flags: which experiment.
         study: Name of the study, all runs of which are exported.
         table: What to export.
@@ -46,18 +44,20 @@ def export(
         output: The file, or - for the standard output; without one, a name made of the source and the table, here.
         force: Replace the file that is there.
     """
-    settings = (settings_from if name or study else settings_to_look)(experiment_flags)
-    source = _source(settings, name, study, experiment_flags)
+    if study and (name or (experiment_flags and experiment_flags.experiment)):
+        raise ConfigError(f"name one experiment or study, got the study {study} and an experiment")
+    settings = settings_from(experiment_flags) if study else settings_to_look(named_flags(name, experiment_flags))
+    source = study or settings.experiment
     chosen = form or _format_of(output)
     refuse_no_folder_for("--output", output)
-    target = output or Path(f"{source.name}-{table}.{chosen}")
+    target = output or Path(f"{source}-{table}.{chosen}")
     if str(target) != "-":
         refuse_existing(target, force=force)  # before the folder is read, which may take a while
-    if source.is_study:
+    if study:
         folder = settings.shared_folder
-        blocks = iter([reader_of(folder, source.name, warn).frame(folder, source.name, TABLES[table])])
+        blocks = iter([reader_of(folder, study, warn).frame(folder, study, TABLES[table])])
     else:
-        blocks = experiment_blocks(settings.place, source.name, TABLES[table])
+        blocks = experiment_blocks(settings.place, source, TABLES[table])
     if str(target) == "-":
         _show(encoded(blocks, chosen), chosen)
         return
@@ -71,23 +71,6 @@ def export(
 
     write_table(counted(), chosen, target, force=force)
     say(f"wrote {rows} rows of {table} to {target}")
-
-
-class _Source(NamedTuple):
-    name: str
-    is_study: bool
-
-
-def _source(settings: Settings, name: str | None, study: str | None, experiment_flags: CommonFlags | None) -> _Source:
-    named = [given for given in (name, study, experiment_flags and experiment_flags.experiment) if given]
-    if len(named) > 1:
-        raise ConfigError(f"name one experiment or study, got {' and '.join(named)}")
-    if study or name is None:
-        return _Source(study or settings.experiment, study is not None)
-    is_study = name in studies(settings.place, warn)
-    if is_study and name in open_place(settings.place).experiments():
-        raise ConfigError(f"{name} is an experiment and a study: say which by --experiment or --study")
-    return _Source(name, is_study)
 
 
 def _format_of(output: Path | None) -> Format:

@@ -131,6 +131,14 @@ def settings_to_look(given_flags: CommonFlags | None) -> Settings:
     return replace(settings, experiment=meant_experiment(place, there)) if there else settings
 
 
+def named_flags(name: str | None, experiment_flags: CommonFlags | None) -> CommonFlags:
+    """Returns the flags with the experiment that was named, by its name or by --experiment."""
+    experiment_flags = experiment_flags or CommonFlags()
+    if name is not None and experiment_flags.experiment is not None:
+        raise ConfigError(f"name one experiment, got {name} and --experiment {experiment_flags.experiment}")
+    return experiment_flags if name is None else replace(experiment_flags, experiment=name)
+
+
 def is_named(given_flags: CommonFlags) -> bool:
     """Tells whether a flag, a variable or the settings file names the experiment."""
     if given_flags.experiment is not None:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -17,9 +16,8 @@ from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_t
 from swarm.cli.say import painted, warn
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
-from swarm.records.event_names import EVENTS
 from swarm.records.listing import nodes_with_logs
-from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, WantedEvents
+from swarm.records.stream import Event, EventStream, WantedEvents
 from swarm.spelling import did_you_mean
 from swarm.store.run import Run
 from swarm.views.events import Repeats, render
@@ -61,8 +59,7 @@ def logs(
         since: Only events of the last 10m, 1h30m, 2d, or since a time such as 2026-07-01T12:30 (local unless it says
             otherwise).
         node: Only this node; give it again for another one.
-        event: Only events whose name matches this pattern, such as 'round.*'; one that is neither this version's nor in
-            the logs is refused.
+        event: Only events whose name matches this pattern, such as 'round.*'.
         level: Only events of this level and above.
         metrics: Each node's metrics row of each round, too.
         output: text; wide: with date, zone and logger; json: the lines as they are in the folder. What a node repeats
@@ -75,7 +72,7 @@ def logs(
         frozenset(node), event, level, metrics, moment(since, time.time(), "--since") if since else 0.0
     )
     run = open_experiment_when_there(settings) if follow else open_experiment(settings)
-    unknown = [*nodes_without_logs(node, run), *_event_of_no_log(event, run)]
+    unknown = [*nodes_without_logs(node, run)]
     if unknown and not follow:
         raise ConfigError("; ".join(unknown))
     for said in unknown:  # it may come
@@ -111,16 +108,6 @@ def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
         if name not in there:
             logs, names = run.store.describe(keys.LOGS), shorten(", ".join(there), MOST_NAMED)
             yield f"--node {name}: no such node has logs in {logs}; there are {names}{did_you_mean(name, there)}"
-
-
-def _event_of_no_log(pattern: str, run: Run) -> Iterator[str]:
-    """Yields a sentence on the name of an event that nobody says, neither this version nor who wrote into the logs."""
-    if any(fnmatchcase(name, pattern) for name in (*EVENTS, METRICS_EVENT, UNREADABLE)):
-        return
-    if not EventStream(run, WantedEvents(event=pattern, metrics=True)).read_last(1):
-        kinds = sorted({f"{name.partition('.')[0]}.*" for name in EVENTS if "." in name})
-        meant = did_you_mean(pattern, [*sorted(EVENTS), *kinds], f"; there are {', '.join(kinds)}")
-        yield f"--event {pattern}: no such event is said, nor in {run.store.describe(keys.LOGS)}{meant}"
 
 
 def _show(events: list[Event], repeats: Repeats, form: Form) -> None:

@@ -78,7 +78,6 @@ from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.definitions import check
 from swarm.tasks.registry import complete
-from swarm.tasks.universe import check_tasks
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile
 
@@ -332,7 +331,7 @@ def take(given_flags: CommonFlags | None, run: Run, experiment: ExperimentFile, 
     refuse_unsafe(base)
     if "task_table" in base:
         base["task_table"] = with_files(run, base["task_table"], settings_from(given_flags).private_folder)
-    settings = _tasks_as_mixture(settings_from(given_flags, base=base, own=own), said)
+    settings = settings_from(given_flags, base=base, own=own)
     refuse_unsuited(settings, run, said[PROFILE][0], chosen=PROFILE in named)
     _refuse_contradictions(settings, experiment, named)
     return JoinedSettings(settings, base)
@@ -360,19 +359,6 @@ def with_tasks_of(run: Run, experiment: ExperimentFile, settings: Settings) -> S
     refuse_unsafe(said)
     table, source = with_files(run, said["task_table"], settings.private_folder)
     return replace(settings, task_table=parse("task_table", table, source))
-
-
-def _tasks_as_mixture(settings: Settings, said: Given) -> Settings:
-    """Makes a mixture of the tasks that somebody names of the experiment's, where no mixture is given."""
-    made = parse("tasks", *said["tasks"]) if "tasks" in said else None
-    if settings.tasks is None or settings.tasks == made or settings.mixture:
-        return settings
-    ours = replace(settings, tasks=made, mixture=("+".join(settings.tasks),))
-    try:
-        check_tasks(ours)
-    except ConfigError:
-        return settings  # what it contradicts is said below
-    return ours
 
 
 def adopted(run: Run, experiment: ExperimentFile) -> Given:

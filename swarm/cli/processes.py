@@ -159,15 +159,6 @@ def running(settings: Settings) -> Iterator[list[Running]]:
         yield found
 
 
-def all_running() -> list[ProcessFile]:
-    """Returns the processes of all experiments, as they describe themselves."""
-    files = []
-    for process in _found(""):
-        files.append(process.file)
-        process.close()
-    return files
-
-
 def _found(beginning: str) -> Iterator[Running]:
     for path in _runtime_folders():
         with suppress(OSError), _opened(path) as folder:
@@ -324,9 +315,12 @@ def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
 
 def _nothing(settings: Settings) -> str:
     """Returns the message for somebody who named a swarm that is not there."""
-    others = sorted({f"--path {file.path} --experiment {file.experiment}" for file in all_running()})
+    others = set()
+    for process in _found(""):
+        others.add(f"--path {process.file.path} --experiment {process.file.experiment}")
+        process.close()
     said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
-    return f"{said}; these do: {', '.join(others)}" if others else said
+    return f"{said}; these do: {', '.join(sorted(others))}" if others else said
 
 
 def look_every(settings: Settings) -> float:

@@ -298,8 +298,40 @@ async def _run(
     again: str,
     jobs: Jobs | None = None,
 ) -> int:
+    """Runs the nodes and what is beside them to their end. Returns the exit code."""
     async with _supervisor(swarm, jobs) as supervisor:
-        return await _watch(supervisor, swarm, run, children, programs, again, jobs)
+        surviving = Surviving()
+        pause = supervisor.heard if swarm.settings.sparing else short_pause
+        progress = UpProgress(run, swarm, surviving, pause)
+        beside = ProgramsBeside(programs, os.environ)
+        say("the nodes load their models; the first round begins when all are there")
+        exit_code = 0
+        async with anyio.create_task_group() as watching:
+
+            def stop(code: int) -> None:
+                nonlocal exit_code
+                exit_code = code
+                say(LEAVING if jobs else stopping_line(progress.pace))
+                supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
+
+            def insist() -> None:
+                supervisor.insist()
+                beside.insist()
+
+            watching.start_soon(on_signals, stop, insist)
+            watching.start_soon(progress.show)
+            async with beside.running(), anyio.create_task_group() as lives:
+                for child in children:
+                    lives.start_soon(supervisor.run, child)
+                    if child.role == "coordinator":
+                        with surviving.view("waiting for the clock"):
+                            await _clock_is_running(run, swarm.settings, child)
+            watching.cancel_scope.cancel()
+        progress.show_new()
+        code = _conclude(supervisor, run, swarm.settings.max_rounds, again, exit_code, surviving)
+        if jobs and (exit_code or jobs.failure):
+            say(jobs.how_to_follow(again))
+        return code
 
 
 @asynccontextmanager
@@ -313,48 +345,6 @@ async def _supervisor(swarm: LocalSwarm, jobs: Jobs | None) -> AsyncIterator[Sup
     else:
         async with fork_server(without_settings(os.environ)) as forks:
             yield Supervisor(os.environ, forks)
-
-
-async def _watch(
-    supervisor: Supervisor | Jobs,
-    swarm: LocalSwarm,
-    run: Run,
-    children: list[DaemonChild],
-    programs: list[ProgramBeside],
-    again: str,
-    jobs: Jobs | None,
-) -> int:
-    settings, surviving = swarm.settings, Surviving()
-    progress = UpProgress(run, swarm, surviving, supervisor.heard if settings.sparing else short_pause)
-    beside = ProgramsBeside(programs, os.environ)
-    say("the nodes load their models; the first round begins when all are there")
-    exit_code = 0
-    async with anyio.create_task_group() as watching:
-
-        def stop(code: int) -> None:
-            nonlocal exit_code
-            exit_code = code
-            say(LEAVING if jobs else stopping_line(progress.pace))
-            supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
-
-        def insist() -> None:
-            supervisor.insist()
-            beside.insist()
-
-        watching.start_soon(on_signals, stop, insist)
-        watching.start_soon(progress.show)
-        async with beside.running(), anyio.create_task_group() as lives:
-            for child in children:
-                lives.start_soon(supervisor.run, child)
-                if child.role == "coordinator":
-                    with surviving.view("waiting for the clock"):
-                        await _clock_is_running(run, settings, child)
-        watching.cancel_scope.cancel()
-    progress.show_new()
-    code = _conclude(supervisor, run, settings.max_rounds, again, exit_code, surviving)
-    if jobs and (exit_code or jobs.failure):
-        say(jobs.how_to_follow(again))
-    return code
 
 
 async def _clock_is_running(run: Run, settings: Settings, coordinator: DaemonChild) -> None:

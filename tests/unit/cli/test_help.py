@@ -65,7 +65,7 @@ def test_help_shows_first_what_people_turn_and_says_how_much_more_there_is(capsy
     text = capsys.readouterr().out
     first, all_of_them = (set(re.findall(r"│ (?:\*  )?(--[\w-]+)", said)) for said in (text, everything))
     assert {"--experiment", "--rounds", "--model", "--external", "--against"} < first < all_of_them
-    assert not {"--staleness", "--slurm-time", "--show-commands"} & first
+    assert not {"--staleness", "--slurm-time", "--no-coordinator"} & first
     assert len(first) <= 24
     assert f"{len(all_of_them - first)} more: --help-all" in text
     assert "--help-all" not in everything.replace("more: --help-all", "")

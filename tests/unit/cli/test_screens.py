@@ -44,7 +44,7 @@ LINES: dict[str, list[str]] = {
             "logs --json --node clock",
         ),
         *("logs --level warning", "logs --level critical", "logs --event later.said", "logs --event rounds.lost"),
-        *("logs --event round.compelted", "logs --event 'rund.*'", "logs --event nonsense", "logs --node alcie"),
+        *("logs --event nonsense", "logs --node alcie"),
         *("logs --node zoe", "logs --since yesterday", "logs --since 2100-01-01", "logs --since 2023-11-14T22:13:26Z"),
         *("logs --lines -1", "logs --lines many", "logs --level loud", "logs --experiment epx"),
     ],

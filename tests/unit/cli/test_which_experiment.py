@@ -94,3 +94,13 @@ def test_who_looks_before_the_experiment_is_there_waits_and_says_so(
     begun.join()
     assert found.experiment == "demo"
     assert f"waiting for the experiment demo in {tmp_path}, there are another" in capsys.readouterr().err
+
+
+def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(50):
+        (tmp_path / "experiments" / f"run-{number:02}").mkdir(parents=True)
+    assert run(["status", "--experiment", "urn-49"]) == 2
+    said = capsys.readouterr().err
+    assert "run-19 and 30 more; " in said
+    assert "did you mean 'run-49'?" in said
+    assert "run-20" not in said

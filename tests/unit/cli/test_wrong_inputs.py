@@ -106,8 +106,6 @@ status --path nowhere             --experiment, and --path
 status --wach                     --watch
 logs --lines many                 --lines|many
 logs --level loud                 --level
-logs --event round.compelted      did you mean 'round.completed'
-logs --event rund.*               did you mean 'round.*'
 logs --node alcie                 did you mean 'alice'
 logs --node zoe                   there are alice, bob, clock
 logs --since yesterday            --since

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -29,18 +28,10 @@ def lines_of(name: str) -> list[str]:
 
 # ── export ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_an_exported_study_is_all_its_runs() -> None:
-    assert run(["export", "small", "--table", "judge", "--format", "jsonl"]) == 0
+    assert run(["export", "--study", "small", "--table", "judge", "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in lines_of("small-judge.jsonl")]
     assert len(rows) == 154
     assert rows[0] | {"configuration": "4/0", "seed": 1, "experiment": "small_4-0_s1", "round": 0} == rows[0]
-
-
-def test_a_name_of_an_experiment_and_a_study_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(SMALL / "studies", tmp_path / "both" / "studies")
-    (tmp_path / "both" / "experiments" / "small").mkdir(parents=True)
-    assert run(["export", "small", "--path", "both"]) == 2
-    assert "small is an experiment and a study" in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.csv"))
 
 
 # ── clean ───────────────────────────────────────────────────────────────────────────────────────────────────────────
