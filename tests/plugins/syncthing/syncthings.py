@@ -26,8 +26,6 @@ OFF = (
     *("crashReportingEnabled", "announceLANAddresses", "setLowPriority"),
 )
 
-ENVIRONMENT = os.environ | {"STNOUPGRADE": "1", "GOMAXPROCS": "1"}
-
 
 class Instance:
     """One Syncthing with a home of its own."""

@@ -148,17 +148,14 @@ def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: 
     return found
 
 
-def compare_with_baseline(
-    totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward"
-) -> list[Comparison]:
+def compare_with_baseline(totals: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
     """Returns one Comparison per configuration with finished runs, in the record's order.
 
     Args:
         totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.
         record: the study.
-        column: which of the totals is compared.
     """
-    samples = samples_by_configuration(totals, record, column)
+    samples = samples_by_configuration(totals, record, "cumulative_reward")
     compared = [
         compare_samples(known, samples[known.name], samples.get(known.baseline))
         for known in record.configurations
@@ -286,10 +283,10 @@ class Variance(NamedTuple):
     anova: Anova
 
 
-def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward") -> list[Variance]:
+def variance_by_group(totals: pd.DataFrame, record: StudyRecord) -> list[Variance]:
     """One-way analysis of variance over the configurations of each group, finished runs alone."""
     groups: dict[str, dict[str, Sample]] = defaultdict(dict)
-    samples = samples_by_configuration(totals, record, column)
+    samples = samples_by_configuration(totals, record, "cumulative_reward")
     for known in record.configurations:
         if known.name in samples:
             groups[known.group][known.name] = [*samples[known.name].values()]

@@ -222,30 +222,16 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
         max_drawdown: the most by which it ever lay below what it had reached before, in reward.
         max_drawdown_share: the same as a share of its highest value, 0 where that is 0.
     """
-    full = drawdowns(curves, window)
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    runs = smooth.groupby(RUN, sort=False)
+    first = runs["round"].transform("size").clip(upper=window) - 1
+    full = smooth.loc[runs.cumcount() >= first, [*RUN, "smoothed"]].reset_index(drop=True)
     runs = full.groupby(RUN, sort=False)
     lately = runs["smoothed"].rolling(window + 1, min_periods=1).max().droplevel([*RUN]).reindex(full.index)
     falling = lately - full["smoothed"] > steep * runs["smoothed"].transform("max")
     begun = falling & ~falling.groupby([full[name] for name in RUN], sort=False).shift(fill_value=False)
-    found = full.assign(steep_drops=begun).groupby(RUN, sort=False)
+    drawdown = runs["smoothed"].cummax() - full["smoothed"]
+    found = full.assign(steep_drops=begun, drawdown=drawdown).groupby(RUN, sort=False)
     table = found.agg(steep_drops=("steep_drops", "sum"), max_drawdown=("drawdown", "max"))
     share = ratio(table["max_drawdown"], found["smoothed"].max()).fillna(0.0)
     return table.assign(max_drawdown_share=share).reset_index()
-
-
-def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
-    """Says how far each run lies below what it had reached before: one row per run and round from the first full window
-    on.
-
-    Columns:
-        round, smoothed: the round, and the agent average as oscillation measures it.
-        drawdown: the highest value so far less this one.
-        drawdown_share: the same as a share of that highest value; 0 where that is 0.
-    """
-    smooth = curves.assign(smoothed=smoothed(curves, window))
-    runs = smooth.groupby(RUN, sort=False)
-    full = smooth[runs.cumcount() >= (runs["round"].transform("size").clip(upper=window) - 1)]
-    highest = full.groupby(RUN, sort=False)["smoothed"].cummax()
-    drawdown = highest - full["smoothed"]
-    share = ratio(drawdown, highest).fillna(0.0)
-    return full[[*RUN, "round", "smoothed"]].assign(drawdown=drawdown, drawdown_share=share).reset_index(drop=True)
