@@ -64,7 +64,7 @@ class FileNews(Enum):
 
 @dataclass
 class StageFiles:
-    """What is known of the peers' files of one stage."""
+    """Holds what is known of the peers' files of one stage."""
 
     selection: Selection
     listed: frozenset[str] = frozenset()

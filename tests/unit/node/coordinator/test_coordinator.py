@@ -284,11 +284,11 @@ async def test_one_that_stands_by_waits_while_another_is_alive_and_ends_with_the
     make_ghost(layout, "bob")
     with capture_logs() as logs:
         clock = make_coordinator(layout, max_rounds=2, round_interval=60.0, **STAYS)
-        spare = make_coordinator(layout, "spare", standby=True, max_rounds=2, **QUICK)
+        spare = make_coordinator(layout, "spare", standby=True, max_rounds=2, liveness_timeout=3.0)
         async with running(clock) as codes:
             await until(lambda: round_now(layout) == 0)
             async with running(spare) as codes_of_spare:
-                await until(lambda: status_of(layout, "spare") == STANDBY and beat_of(layout, "spare") > 15)
+                await until(lambda: status_of(layout, "spare") == STANDBY and beat_of(layout, "spare") > 65)  # 3.2 s
                 await submit_rounds(layout, range(2))
                 await until(lambda: codes and codes_of_spare)
     assert (codes, codes_of_spare) == ([0], [0])
