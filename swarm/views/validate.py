@@ -10,7 +10,6 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from swarm.errors import ProtocolError
 from swarm.harmless import printable
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.events import FINISHED
-from swarm.records.files import SMALL_FILE, read_form
+from swarm.records.files import read_form
 from swarm.records.listing import COPIED_TOGETHER, Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
 from swarm.records.progress import ProgressFollower, RoundSet
@@ -166,14 +165,19 @@ def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:
             yield f"{run.where(place)}: rewards expected in [0, 1], got {wrong[0]}"
 
 
+class WrittenReward(RewardFile, kw_only=True):
+    """A reward as its JSON has it: a whole number means that somebody truncated it."""
+
+    reward: float | int
+
+
 def rewards_are_what_was_measured(run: RunRecords) -> Iterator[str]:
     measured = {(node, RoundKey(row.round, row.stage)): row.my_reward for node, row in _rows(run)}
     for key, node in run.rewards.files:
         place = keys.reward(key, node)
         file = run.where(place)
         try:
-            reward = read_form(run.now.run.store, place, RewardFile)
-            real = reward is None or _is_real(run, place)
+            reward = read_form(run.now.run.store, place, WrittenReward)
         except ProtocolError as error:
             yield f"{file}: {error}"
             continue
@@ -181,17 +185,11 @@ def rewards_are_what_was_measured(run: RunRecords) -> Iterator[str]:
             continue
         if (reward.peer_id, reward.round, reward.stage) != (node, *key):
             yield f"{file}: speaks for {reward.peer_id!r}, round {reward.round}, stage {reward.stage}"
-        if not 0 <= reward.reward <= 1 or not real:
+        if not 0 <= reward.reward <= 1 or not isinstance(reward.reward, float):
             yield f"{file}: reward expected as a real number in [0, 1], got {reward.reward:g}"
         row = measured.get((node, key))
         if row is not None and row != reward.reward:
             yield f"{file}: reward expected as in the metrics row, {row!r}, got {reward.reward!r}"
-
-
-def _is_real(run: RunRecords, reward_file: str) -> bool:
-    """A whole number in the JSON text means that somebody truncated it."""
-    raw: dict[str, Any] = msgspec.json.decode(run.now.run.store.get(reward_file, SMALL_FILE).data)
-    return isinstance(raw["reward"], float)
 
 
 def one_row_per_node_and_round(run: RunRecords) -> Iterator[str]:
