@@ -143,6 +143,7 @@ def up(
     words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *given, *flag_words(cluster)]
     asked = asked_for(words, up_flags, planned.base, **UP_DEFAULTS)
     if dry_run:
+        _refuse_other_workers(open_experiment(settings, WRITER), swarm.worker_names)
         refuse_unstartable((*swarm.coordinators, *swarm.workers), here=here)
         show_dry_run(swarm, asked, settings, backend)
         return 0
