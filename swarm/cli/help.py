@@ -8,12 +8,13 @@ here: the declarations are parsed for it, which most commands need not wait for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Group
 
 if TYPE_CHECKING:
-    from cyclopts.help import HelpEntry, HelpPanel
+    from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
 ALL = "--help-all"
@@ -37,9 +38,21 @@ class LayeredFormatter:
         shown = [_explained(entry) for entry in panel.entries if self.shows_all or not _is_further(entry)]
         self.left_out += len(panel.entries) - len(shown)
         if shown:
-            from cyclopts.help import DefaultFormatter  # here: most commands show no help, and it is half of cyclopts
+            self._formatter(console, options, panel.copy(entries=shown))
 
-            DefaultFormatter()(console, options, panel.copy(entries=shown))
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
+        """Prints the line of usage."""
+        self._formatter.render_usage(console, options, usage)
+
+    def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
+        """Prints what a command does."""
+        self._formatter.render_description(console, options, description)
+
+    @cached_property
+    def _formatter(self) -> DefaultFormatter:
+        from cyclopts.help import DefaultFormatter  # here: most commands show no help, and it is half of cyclopts
+
+        return DefaultFormatter()
 
 
 class _Further:
