@@ -5,7 +5,6 @@
     docs/metrics.md         tables of columns                           from swarm.views.tables.columns
     docs/settings.md        the tables of settings                      from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
-    docs/watching.md        the lines of `swarm up --json`              from swarm.cli.progress, swarm.cli.progress
 
 A page is written by hand but for the tables below `<!-- Name -->` and the examples below `<!-- name.json -->`. Meanings
 are the docstrings of the fields. tests/unit/test_generated.py fails while a page is not what this makes of it.
@@ -56,7 +55,6 @@ def outputs() -> dict[Path, bytes]:
         ROOT / "docs/metrics.md",
         ROOT / "docs/settings.md",
         ROOT / "docs/errors.md",
-        ROOT / "docs/watching.md",
     ]
     return forms | {page: _filled(page.read_text("utf-8")).encode() for page in pages}
 

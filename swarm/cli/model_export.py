@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, NamedTuple
@@ -142,8 +141,7 @@ def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -
         last_start(run, node),
         _exam(run),
     )
-    # Names of user and machine stay: a user called `swarm` would be struck out of every command.
-    return model_card(made, replace(redaction_here(os.environ, run.place), names=()).redacted)
+    return model_card(made, redaction_here(os.environ, run.place).redacted)
 
 
 def _exam(run: Run) -> list[ExamRow]:

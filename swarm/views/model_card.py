@@ -211,7 +211,7 @@ def _how_it_was_made(start: NodeStart, redact: Callable[[str], str]) -> str:
     command = redact(printable(start.command)[:LONGEST_COMMAND])
     again = (
         "The command that made the run; `<...>` stands for what is of one machine. The seed gives the same questions\n"
-        f"again, and where the run is still there `swarm up --from` repeats it.\n\n    {command}"
+        f"again.\n\n    {command}"
     )
     settings = [(f"`{variable(name)}`", shown(redact(text), LONGEST_VALUE)) for name, text in _settings(start.settings)]
     versions = [(shown(name), shown(redact(text))) for name, text in sorted(start.versions.items())[:MOST_NAMED]]

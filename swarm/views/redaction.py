@@ -1,18 +1,17 @@
-"""Removes what a report that leaves the machine must not name: who its user is, where files lie, and secrets.
+"""Removes what a card that leaves the machine must not name: addresses, where files lie, and secrets.
 
-    text ─▶ secrets by value, however spelled, by name and by form ─▶ addresses ─▶ paths ─▶ user and machine ─▶ text
+    text ─▶ secrets by value, however spelled, by name and by form ─▶ addresses ─▶ paths ─▶ text
 
-Names of nodes, experiments, models and tasks stay: without them a report says nothing.
+Names of nodes, experiments, models and tasks stay: without them a card says nothing. So do those of user and machine: a
+user called `swarm` would be struck out of every command.
 """
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -26,7 +25,6 @@ SECRET_NAMES = (
 SECRET = "<secret>"
 SHORTEST_SECRET = 6
 """Characters of a variable's value that is looked for; shorter ones stand in every text."""
-SHORTEST_NAME = 3
 _FORMS = (  # each word is looked at from its beginning alone: from every place of a long one, it takes minutes
     (re.compile(r"-----BEGIN [^-]+-----.*?(-----END [^-]+-----|\Z)", re.DOTALL), SECRET),
     (
@@ -76,10 +74,8 @@ _PATH_QUOTED = re.compile(r"([\"'])(?:/|[A-Za-z]:\\)(?:(?!\1)[^\n])+\1")
 
 @dataclass(frozen=True)
 class Redaction:
-    """Removes from texts what names this machine, its user, and secrets."""
+    """Removes from texts where files lie on this machine, and secrets."""
 
-    names: tuple[tuple[str, str], ...]
-    """User, machine -> what stands for them."""
     folders: tuple[tuple[str, str], ...]
     """Known folders -> what stands for them; the longest first."""
     secrets: tuple[str, ...]
@@ -95,26 +91,18 @@ class Redaction:
         for folder, instead in self.folders:
             text = re.sub(rf"{re.escape(folder)}(?![\w.-])", instead, text)
         text = _LIBRARY.sub("<packages>", text)
-        text = _PATH.sub("<path>", _PATH_QUOTED.sub(r"\1<path>\1", text))
-        for name, instead in self.names:
-            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", instead, text, flags=re.IGNORECASE)
-        return text
+        return _PATH.sub("<path>", _PATH_QUOTED.sub(r"\1<path>\1", text))
 
 
-def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterable[str] = ()) -> Redaction:
+def redaction_here(environ: Mapping[str, str], shared: Path | str) -> Redaction:
     """Makes the redaction for this user on this machine.
 
     Args:
         shared: the shared place.
-        named: other paths that are known, such as those of models, whose spaces end no path in a text.
     """
     home, package = os.path.expanduser("~"), str(Path(__file__).parents[1])
-    host = platform.node()
-    names = [(_user(), "<user>"), (Path(home).name, "<user>"), (host, "<host>"), (host.partition(".")[0], "<host>")]
-    others = {path: "<path>" for path in named if os.path.isabs(path)}
-    folders = others | {str(shared): "<shared>", os.path.realpath(shared): "<shared>", package: "<swarm>", home: "~"}
+    folders = {str(shared): "<shared>", os.path.realpath(shared): "<shared>", package: "<swarm>", home: "~"}
     return Redaction(
-        names=tuple((name, instead) for name, instead in names if len(name) >= SHORTEST_NAME),
         folders=tuple(sorted(((f, i) for f, i in folders.items() if len(f) > 1), key=lambda pair: -len(pair[0]))),
         secrets=tuple(secret for name, value in environ.items() for secret in _secrets(name, value)),
     )
@@ -143,10 +131,3 @@ def _spellings(secret: str) -> set[str]:
 
 def _is_secret(name: str, value: str) -> bool:
     return len(value) >= SHORTEST_SECRET and bool(re.search(rf"{SECRET_NAMES}|_key$", name, re.IGNORECASE))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # Windows has no module pwd
-        return ""
