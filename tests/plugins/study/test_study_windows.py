@@ -37,7 +37,7 @@ def test_tables_figures_and_reports_are_there_what_they_are_here_to_the_byte(tmp
         where = ["--path", str(place)]
         answered = answers(
             there,
-            ["export", "small", *where, "--output", "-"],
+            ["export", "--study", "small", *where, "--output", "-"],
             ["export", "exp", *where, "--table", "rollouts", "--output", str(place / "r.parquet")],
             ["summary", *where, "--experiment", "exp", "--plot", str(place / "plot.png")],
             ["study", "compare", "small:4/0", "small:2/2", *where],

@@ -159,10 +159,6 @@ def not_both(question: Question) -> str:
     return "False" if key(question) == "True" else "True"
 
 
-def other_numbers(_question: Question) -> str:
-    return "24*1*1*1"
-
-
 LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
     ("coin_flip", zero, {}),
     ("coin_flip", zero, {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
@@ -190,7 +186,6 @@ LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
     ("advanced_geometry", point_and_junk, {}),
     ("complex_arithmetic", nan, {}),
     ("game_of_life_halting", not_both, {}),
-    ("puzzle24", other_numbers, {}),
 ]
 SLOW = {"advanced_geometry", "figlet_font", "sokoban", "puzzle24", "countdown", "polynomial_equations"}
 
