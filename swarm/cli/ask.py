@@ -11,7 +11,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.before_start import suited_settings
+from swarm.cli.before_start import suited, suited_settings
+from swarm.cli.flags import settings_from
+from swarm.cli.node import with_tasks_of
 from swarm.cli.run_flags import RunFlags
 from swarm.cli.say import print_result, warn
 from swarm.config import Settings, variable
@@ -20,8 +22,10 @@ from swarm.judge.asked import Answer, AskedQuestion
 from swarm.judge.asked import ask as ask_model
 from swarm.judge.probe import LEAST, MOST, MeasuredTask, Probed
 from swarm.judge.probe import probe as probe_model
+from swarm.node.base.experiment import read_experiment
 from swarm.node.process.daemon import run_loop
 from swarm.records.pace import Share
+from swarm.store.place import open_place
 from swarm.systems import require_for
 from swarm.tasks.universe import universe_of
 from swarm.views.text import table
@@ -47,10 +51,23 @@ def ask(
     The prompt is exactly what the model gets, special tokens and all. `--seed` chooses question and answers.
     """
     require_for("`swarm ask`")
-    settings = suited_settings(run_flags, own={"tasks": (task,)})
+    settings = _settings_to_ask(run_flags, task)
     refuse_unfit(settings, "ask")
     ((name, profile),) = universe_of(settings).profiles.items()
     print_result(run_loop(ask_model, settings, name, profile, samples), render, as_json=as_json)
+
+
+def _settings_to_ask(run_flags: RunFlags | None, task: str) -> Settings:
+    """Returns the settings of the run, with the profile and the tasks of the experiment that they name, if there is
+    one."""
+    own = {"tasks": (task,)}
+    settings = settings_from(run_flags, base=suited(run_flags, own=own, begins=True), own=own)
+    place = open_place(settings.place)
+    if settings.experiment not in place.experiments():
+        return settings
+    run = place.open(settings.experiment)
+    experiment = read_experiment(run)
+    return with_tasks_of(run, experiment, settings) if experiment else settings
 
 
 def refuse_unfit(settings: Settings, command: str) -> None:

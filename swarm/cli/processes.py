@@ -53,6 +53,8 @@ from swarm.wire.messages import PeerFile
 UP = "up"
 COPY = "copy"
 """Role of who copies into the experiment."""
+MOST_OTHERS = 3
+"""Other swarms that are named where the one that was meant is not there."""
 GRACE = 60.0
 """Seconds that a process has to end once it is asked to."""
 KILLED_WITHIN = 10.0
@@ -320,7 +322,10 @@ def _nothing(settings: Settings) -> str:
         others.add(f"--path {process.file.path} --experiment {process.file.experiment}")
         process.close()
     said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
-    return f"{said}; these do: {', '.join(sorted(others))}" if others else said
+    if not others:
+        return said
+    more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""
+    return f"{said}; others of yours go on: {', '.join(sorted(others)[:MOST_OTHERS])}{more}"
 
 
 def look_every(settings: Settings) -> float:

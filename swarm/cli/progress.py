@@ -177,7 +177,7 @@ class UpProgress:
             return
         self._foreseen = True
         say(pace_line(found))
-        if number == 0 and (what_to_do := advice(found, self._settings.model)):
+        if number == 0 and (what_to_do := advice(found, self._settings.model, experiment=self._settings.experiment)):
             say(what_to_do)
 
     def _logs_are_due(self) -> bool:
@@ -202,7 +202,7 @@ class UpProgress:
             return
         found = slowest(self._forecasts.values())
         self._forecasts.clear()
-        say("\n".join(filter(None, (found.line, found.earned_line(self._settings.model)))))
+        say("\n".join(filter(None, (found.line, found.earned_line(self._settings.model, self._settings.experiment)))))
 
     def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
         for node in self._workers:

@@ -20,6 +20,10 @@ from swarm.wire.metrics import MetricsRow
 
 ALL_RIGHT = 0.5
 """Mean reward above which equal rewards mean that nothing is left, as in the hints."""
+OF_THE_EMBEDDED = (
+    "nothing could be learned {so_far}: an embedded model knows the tasks of the demonstration alone; name another one "
+    "with --model"
+)
 
 
 class FirstRound(msgspec.Struct, frozen=True):
@@ -83,7 +87,8 @@ def first_round(rows: Iterable[MetricsRow], rounds_left: int, generations: int) 
 
 def pace_line(found: FirstRound) -> str:
     """Says how long the rest takes, and what was earned."""
-    rest = f"the other {found.rounds_left} rounds take about {age(found.seconds_left)}"
+    others = "other round takes" if found.rounds_left == 1 else f"other {found.rounds_left} rounds take"
+    rest = f"the {others} about {age(found.seconds_left)}"
     return f"at this pace {rest}; {earned_line(found)}"
 
 
@@ -96,21 +101,23 @@ def earned_line(found: FirstRound) -> str:
     )
 
 
-def advice(found: FirstRound, models: Iterable[str], so_far: str = "so far") -> str:
-    """Returns advice where no group had a signal; empty where some had, and for embedded models, whose start is known.
+def advice(found: FirstRound, models: Iterable[str], so_far: str = "so far", experiment: str = "") -> str:
+    """Returns advice where no group had a signal; empty where some had, and for embedded models on the tasks that they
+    were made for, where the start is known.
 
     Args:
         so_far: in which rounds, as the sentence says it.
     """
     names = list(models)
-    if found.with_signal or any_embedded(names):
+    if found.with_signal:
         return ""
+    if any_embedded(names):
+        return OF_THE_EMBEDDED.format(so_far=so_far) if "/" in found.task else ""
     if not found.tagged.mean:
         return (
             f"nothing could be learned {so_far}: none of {found.completions} completions has a closed "
-            f"<answer>...</answer>, and only such earn anything. {ask(found.task, names)} shows what it writes, "
-            f"{probe(names)} measures which "
-            "tasks it can learn from"
+            f"<answer>...</answer>, and only such earn anything. {ask(found.task, names, experiment)} shows what it "
+            f"writes, {probe(names)} measures which tasks it can learn from"
         )
     kind = "harder" if found.reward.mean > ALL_RIGHT else "easier"
     return (

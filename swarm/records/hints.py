@@ -82,6 +82,8 @@ class HintFacts(NamedTuple):
     """Rounds that the clock has opened; 0: not known."""
     slow: Mapping[str, float] = {}
     """Peer -> seconds that its round takes, of those whose rounds take longer than the clock's last."""
+    experiment: str = ""
+    """Its name."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
@@ -171,9 +173,10 @@ def hardest(row: MetricsRow) -> str:
     return min(row.task_rewards, key=row.task_rewards.__getitem__, default="")
 
 
-def ask(task: str, models: Iterable[str] = ()) -> str:
-    """Returns the command that shows what a model writes to a task, as far as both are known."""
-    return f"`swarm ask --model {_typed(next(iter(models), 'MODEL'))} --task {_typed(task or 'TASK')}`"
+def ask(task: str, models: Iterable[str] = (), experiment: str = "") -> str:
+    """Returns the command that shows what a model writes to a task of an experiment, as far as they are known."""
+    of = f" --experiment {_typed(experiment)}" if experiment else ""
+    return f"`swarm ask{of} --model {_typed(next(iter(models), 'MODEL'))} --task {_typed(task or 'TASK')}`"
 
 
 def probe(models: Iterable[str] = ()) -> str:
@@ -314,6 +317,10 @@ def refused_everywhere(rows: Sequence[Recent], facts: HintFacts) -> Said:
     )
 
 
+def _ask(rows: Sequence[Recent], facts: HintFacts) -> str:
+    return ask(rows[-1].task, (), facts.experiment)
+
+
 def never_tagged(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Finds that no completion has a closed answer, so nothing can be earned."""
     completions = facts.generations * sum(row.local_groups for row in rows)
@@ -321,7 +328,7 @@ def never_tagged(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return None
     return (
         f"none of its last {completions} completions has a closed <answer>...</answer>, so none can earn anything",
-        f"see what it is asked and writes ({ask(rows[-1].task)}); take a model that follows instructions, change the "
+        f"see what it is asked and writes ({_ask(rows, facts)}); take a model that follows instructions, change the "
         "prompt (SWARM_SYSTEM_PROMPT, SWARM_INSTRUCTION), or warm it up on the format first (`swarm model build`)",
     )
 
@@ -333,7 +340,7 @@ def never_finished(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return None
     return (
         f"every completion of its last {2 * FEW} rounds was cut at the length limit",
-        f"see what it writes ({ask(rows[-1].task)}); raise SWARM_MAX_NEW_TOKENS, end answers at a string "
+        f"see what it writes ({_ask(rows, facts)}); raise SWARM_MAX_NEW_TOKENS, end answers at a string "
         "(SWARM_STOP), or take a model that ends them",
     )
 

@@ -145,6 +145,7 @@ class RunSnapshot:
         of_all = HintFacts(
             generations=generations,
             external_groups=constant_j(self.experiment) or 0,
+            experiment=self.run.experiment,
             round_interval=self.state.round_interval if self.state else 0.0,
             over=self.state.round if self.state and self.state.finished else 0,
             opened=self.state.round + (not self.state.finished) if self.state else 0,

@@ -59,13 +59,13 @@ class RoundForecast(msgspec.Struct, frozen=True):
             "less work (--local, --generations, --max-new-tokens)"
         )
 
-    def earned_line(self, models: Iterable[str]) -> str:
+    def earned_line(self, models: Iterable[str], experiment: str = "") -> str:
         """Returns how many answers earned a reward, and what shows them if none did; empty where none were scored."""
         if not self.answers:
             return ""
         if self.earned:
             return f"{self.earned} of {self.answers} answers earned a reward"
-        return f"none of {self.answers} answers earned a reward; {ask(self.task, models)} shows one"
+        return f"none of {self.answers} answers earned a reward; {ask(self.task, models, experiment)} shows one"
 
 
 def slowest(found: Iterable[RoundForecast]) -> RoundForecast:

@@ -192,6 +192,7 @@ class HintLog:
         self._facts = self._facts or HintFacts(
             generations=self._ctx.settings.generations,
             trains=self._ctx.settings.trains,
+            experiment=self._ctx.settings.experiment,
             external_groups=await self._ctx.blocking.run(self._external_groups),
             round_interval=self._ctx.settings.round_interval if self._ctx.settings.clock == "coordinator" else 0.0,
         )
@@ -234,7 +235,10 @@ class Foreseeing:
             return
         self._forecast = True
         found = forecast(half, await self._ctx.blocking.run(self._interval))
-        said: dict[str, Any] = {"forecast": found.line, "rewards": found.earned_line(self._settings.model)}
+        said: dict[str, Any] = {
+            "forecast": found.line,
+            "rewards": found.earned_line(self._settings.model, self._settings.experiment),
+        }
         said |= msgspec.structs.asdict(found)
         if found.fits:
             logger.info("round.forecast", **said)

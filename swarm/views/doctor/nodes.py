@@ -188,6 +188,9 @@ def damage(run: Run, checkpoint: str) -> str:
     return ""
 
 
+SPEAK_AFTER = 100
+"""Rounds after which every rule of swarm.records.hints has seen enough."""
+EARLY = ", which is too early for most of them"
 TRUST, VERSIONS, HINTS = Area("trust"), Area("versions"), Area("hints")
 OURS = "swarm"
 FIXES = {
@@ -219,7 +222,8 @@ def check_hints(context: CheckContext) -> Iterator[Finding]:
         return
     hints = context.now.hints()
     if not hints:
-        yield HINTS.ok("hints", "none")
+        rounds = context.now.rounds_done
+        yield HINTS.ok("hints", f"none after {rounds} rounds{EARLY if rounds < SPEAK_AFTER else ''}")
     for hint in hints:
         measured = f"{shorten(', '.join(hint.nodes), 64)}: {hint.evidence}"
         yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")

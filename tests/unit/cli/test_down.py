@@ -82,7 +82,8 @@ def test_of_two_swarms_the_named_one_is_ended(tmp_path: Path, start: Start, caps
     assert down(tmp_path, "mine") == 0
     said = capsys.readouterr().out
     assert said == (
-        f"no process of mine in {tmp_path} runs here as this user; these do: --path {tmp_path} --experiment other\n"
+        f"no process of mine in {tmp_path} runs here as this user; others of yours go on: "
+        f"--path {tmp_path} --experiment other\n"
     )
 
 

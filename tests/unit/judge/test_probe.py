@@ -12,6 +12,8 @@ from swarm.cli.main import run
 from swarm.judge.asked import why
 from swarm.tasks.scoring import GroupScore
 from swarm.types import Question
+from tests.layout import Layout
+from tests.unit.cli.test_joining import begin
 
 SHORT = ["--model", "tiny-2-qwen2-content", "--device", "cpu", "--max-new-tokens", "24"]
 
@@ -32,6 +34,14 @@ def score(reward: float = 0.0, *, answered: bool = True, killed: int = 0, errors
 )
 def test_a_score_comes_with_its_reason(text: str, scored: GroupScore, said: str) -> None:
     assert said in why(text, scored)
+
+
+def test_it_asks_what_an_experiment_defines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(Layout(tmp_path, "demo"), profile="tiny-2", task_table={"sums": {"gym": "chain_sum", "scoring": 2}})
+    of = ["--path", str(tmp_path), "--experiment", "demo"]
+    assert run(["ask", *SHORT, *of, "--task", "sums", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "sums"
+    assert run(["ask", *SHORT, *of, "--task", "others"]) == 2
 
 
 def test_a_question_is_shown_as_the_model_gets_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,5 +65,7 @@ def test_where_no_group_has_a_signal_the_probe_is_named(changes: dict[str, Any],
     assert f"`swarm probe --model {REAL[0]}`" in said
 
 
-def test_of_an_embedded_model_the_start_is_known() -> None:
-    assert advice(one(zero_advantage_local=1.0, my_reward=0.0), ["tiny-2-qwen2-rare"]) == ""
+def test_of_an_embedded_model_the_start_is_known_on_the_tasks_that_it_was_made_for() -> None:
+    nothing = {"zero_advantage_local": 1.0, "my_reward": 0.0}
+    assert advice(one(**nothing), ["tiny-2-qwen2-rare"]) == ""
+    assert "--model" in advice(one(**nothing, task_rewards={"dataset/mine": 0.0}), ["tiny-2-qwen2"])
