@@ -87,6 +87,10 @@ class _Group:
     given_up: bool = False
 
 
+LOOK_AGAIN = 0.5
+"""Seconds after which it is looked whether another call's requests came to less than was held for them."""
+
+
 class Generation:
     """The requests of one call, and what came of them."""
 
@@ -134,7 +138,11 @@ class Generation:
             is_over = due >= self._deadline and not self._under_way
             return Done("patience") if is_over else RemoteWait(min(due, self._deadline))
         if not limits.budget.allows(worst):
-            return RemoteWait(self._deadline) if self._under_way else Done("spent")
+            if self._under_way:
+                return RemoteWait(self._deadline)
+            if limits.budget.holds:  # for another call, and it may come to less
+                return RemoteWait(min(now + LOOK_AGAIN, self._deadline))
+            return Done("spent")
         limits.budget.hold(worst)
         self._under_way[request] = self._waiting.pop(request)
         return Send(request)

@@ -109,6 +109,11 @@ class Budget:
             self.cap_money is None or money <= self.cap_money
         )
 
+    @property
+    def holds(self) -> bool:
+        """Tells whether requests are under way, of whichever call."""
+        return bool(self._held)
+
     def hold(self, worst: Tokens) -> None:
         """A request is sent."""
         self._held.append(worst)

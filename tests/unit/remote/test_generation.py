@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.remote.generation import Done, Generation, Request, Send, Terms
+from swarm.remote.generation import Done, Generation, RemoteWait, Request, Send, Terms
 from swarm.remote.limits import LONGEST_ASKED, Breaker, Budget, Prices, ServerLimits, Usage, backoff
 from swarm.remote.outcomes import Failure, Kind, Reply, Tokens
 from swarm.types import Completion
@@ -52,6 +52,19 @@ def test_caps_hold_whatever_is_under_way_as_long_as_nothing_exceeds_its_worst_ca
         budget.settle(worst, Failure("late", "", billed=True))
     assert budget.usage.tokens <= cap_tokens
     assert budget.usage.money <= cap_money * (1 + 1e-9)
+
+
+def test_what_another_call_holds_is_not_spent_until_it_is() -> None:
+    limits = ServerLimits(Budget(cap_tokens=sum(COST) + 40))
+    first, second = generation(terms(), limits, 1, 1), generation(terms(), limits, 1, 1)
+    sent = first.next(0.0)
+    assert isinstance(sent, Send)
+    waits = second.next(0.0)
+    assert isinstance(waits, RemoteWait)
+    assert waits.until < 1.0
+    first.replied(sent.request, Reply((Completion("4", finished=True),), Tokens(20, 20)), 0.4)
+    assert isinstance(second.next(waits.until), Send), "40 tokens were used, not the worst case"
+    assert generation(terms(), ServerLimits(Budget(cap_tokens=1)), 1, 1).next(0.0) == Done("spent")
 
 
 def test_totals_survive_as_json() -> None:
