@@ -327,7 +327,7 @@ def clock_line(status: Status) -> str:
         return f"each node keeps its own clock; {_range_of_rounds(status.nodes)}"
     if status.round is None or status.updated_ago is None:
         if any(node.live and node.role == "coordinator" for node in status.nodes):
-            return "the clock has not started: the coordinator waits for workers, a round interval at most"
+            return "the clock has not started: the coordinator waits until its workers are ready and no new one comes"
         return "the clock has not started: no coordinator has written a state yet"
     if status.alone:
         return (

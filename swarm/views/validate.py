@@ -444,4 +444,6 @@ def render(report: ValidationReport) -> str:
     lines += [f"note  {printable(note)}" for note in report.notes]
     failed = sum(not check.ok for check in report.checks)
     verdict = "is whole" if report.ok else f"is not whole: {failed} of {len(report.checks)} checks failed"
+    if any("--partial" in problem for check in report.checks for problem in check.problems):
+        verdict += "; --partial accepts a run that goes on, or was stopped"
     return "\n".join([*lines, f"{report.experiment} {verdict}"])

@@ -193,7 +193,7 @@ def test_before_the_first_round_the_coordinator_waits_for_workers(tmp_path: Path
     make_peer(layout, "clock", node_role="coordinator", last_seen=NOW)
     make_peer(layout, "alice", status="starting", phase="", registered_at=NOW - 8, last_seen=NOW)
     assert node_of(read(layout), "clock").state == "waits for workers"
-    assert "the coordinator waits for workers, a round interval at most" in render(read(layout))
+    assert "the coordinator waits until its workers are ready and no new one comes" in render(read(layout))
     assert node_of(read(layout), "alice").state == "starts: loads its model, 8.0s"
 
 
