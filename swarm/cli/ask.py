@@ -11,8 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.before_start import suited, suited_settings
-from swarm.cli.flags import settings_from
+from swarm.cli.before_start import suited_settings
 from swarm.cli.node import with_tasks_of
 from swarm.cli.run_flags import RunFlags
 from swarm.cli.say import print_result, warn
@@ -60,8 +59,7 @@ def ask(
 def _settings_to_ask(run_flags: RunFlags | None, task: str) -> Settings:
     """Returns the settings of the run, with the profile and the tasks of the experiment that they name, if there is
     one."""
-    own = {"tasks": (task,)}
-    settings = settings_from(run_flags, base=suited(run_flags, own=own, begins=True), own=own)
+    settings = suited_settings(run_flags, own={"tasks": (task,)}, begins=True)
     place = open_place(settings.place)
     if settings.experiment not in place.experiments():
         return settings

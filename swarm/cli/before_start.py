@@ -157,10 +157,12 @@ def _suited_profile(settings: Settings, begun: Given, *, tells: bool) -> Given:
 
 
 def suited_settings(
-    given_flags: CommonFlags | None, *, own: Mapping[str, Any] | None = None, **defaults: Any
+    given_flags: CommonFlags | None, *, own: Mapping[str, Any] | None = None, begins: bool = False, **defaults: Any
 ) -> Settings:
-    """Returns the settings for a command that asks what a run would be asked, and begins none. Raises ConfigError."""
-    return settings_from(given_flags, base=suited(given_flags, own=own, **defaults), own=own, **defaults)
+    """Returns the settings for a command that asks what a run would be asked, with `begins` the one that is named.
+    Raises ConfigError."""
+    base = suited(given_flags, own=own, begins=begins, **defaults)
+    return settings_from(given_flags, base=base, own=own, **defaults)
 
 
 def say_chosen(models: Iterable[str]) -> None:

@@ -59,16 +59,8 @@ _INDEX = {name: index for index, name in enumerate(COLUMNS)}
 _WIDTH = len(COLUMNS)
 _figures = attrgetter(*COLUMNS)
 _NAMES = (
-    *(
-        "stage",
-        "task_rewards",
-        "task_tag_rates",
-        "external_by_peer",
-        "external_by_model",
-        "trained_on",
-        "model",
-        "role",
-    ),
+    *("stage", "task_rewards", "task_tag_rates", "external_by_peer", "external_by_model", "trained_on"),
+    *("model", "role"),
 )
 _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate")
 """They measure nothing where a node that does not train had no answers."""
