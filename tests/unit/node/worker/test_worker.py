@@ -64,7 +64,7 @@ R0 = RoundKey(0)
 async def test_a_coordinator_and_three_workers_run_all_rounds(layout: Layout) -> None:
     names, rounds = ("alice", "bob", "carol"), range(5)
     policies = {name: FakePolicy() for name in names}
-    workers = [make_worker(layout, name, policies[name]) for name in names]
+    workers = [make_worker(layout, name, policies[name], expected_workers=3) for name in names]
     codes = await run_all(make_coordinator(layout, expected_workers=3), *workers)
     assert codes == [0, 0, 0, 0]
     for name in names:
@@ -73,10 +73,7 @@ async def test_a_coordinator_and_three_workers_run_all_rounds(layout: Layout) ->
             check_round(layout, name, round_, policies[name])
         assert status_of(layout, name) == STOPPED
         assert layout.checkpoint(5, name).is_dir()
-    rows = [row for name in names for row in rows_of(layout, name)]
-    # Rounds take milliseconds, and nobody waits for long beside that: on a busy machine a node may hear of others late.
-    assert max(row.external_groups for row in rows) == 2
-    assert max(row.total_agents for row in rows) == 3
+    assert all(row.total_agents == 3 for name in names for row in rows_of(layout, name)[:-1])
 
 
 def check_round(layout: Layout, name: str, round_: int, policy: FakePolicy) -> None:
@@ -85,7 +82,7 @@ def check_round(layout: Layout, name: str, round_: int, policy: FakePolicy) -> N
     reward = decode(layout.reward_file(RoundKey(round_), name).read_bytes(), RewardFile, "reward")
     assert reward.reward == row.my_reward
     decode(layout.winners_file(round_, name).read_bytes(), WinnersFile, "winners")
-    assert row.external_groups <= 2
+    assert row.external_groups == 2
     assert name not in row.external_by_peer
     assert not row.gather_timed_out
     others = {"alice", "bob", "carol"} - {name}
