@@ -166,6 +166,17 @@ class _Seen(NamedTuple):
     reads: int
 
 
+class Registrations(NamedTuple):
+    """What one look at the registrations of a run found."""
+
+    peers: list[PeerFile]
+    """All that can be read, by name."""
+    fresh: list[PeerFile]
+    """Those of them that were read in this look."""
+    stirred: frozenset[str]
+    """Whose registrations were written again since the look before, and not read."""
+
+
 class PeerReader:
     """Reads the registrations of a run again and again, each version of each once."""
 
@@ -183,10 +194,6 @@ class PeerReader:
         self._pause = pause
         self._files = NodeFiles(run.store, now)
         self._seen: dict[str, _Seen] = {}
-        self.stirred: frozenset[str] = frozenset()
-        """Whose registrations were written again since the look before, and not read."""
-        self.fresh: list[PeerFile] = []
-        """Those of the last look that were read in it, by name."""
 
     def read(
         self,
@@ -194,8 +201,10 @@ class PeerReader:
         max_age: float = 0.0,
         at_once: Collection[str] = (),
         alive: Collection[str] = (),
-    ) -> list[PeerFile]:
-        """Returns the registrations that can be read, at most MOST_REGISTRATIONS of them, by name. Blocking.
+    ) -> Registrations:
+        """Look at the registrations, at most MOST_REGISTRATIONS of them. Blocking.
+
+        Each look returns what it read itself: looks may overlap, and what one has read the other does not read again.
 
         Args:
             max_age: seconds for which what was listed is good enough.
@@ -215,12 +224,12 @@ class PeerReader:
         read = _peers(self._run, new)
         for node in new:
             self._note(node, there[node], read[node][0] if node in read else None)
-        self.stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
-        self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in self.stirred}
+        stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
+        self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in stirred}
+        peers = {node: peer for node in nodes if (peer := self._seen[node].peer)}
         if len(self._seen) > 2 * MOST_REGISTRATIONS:
             self._seen = {node: self._seen[node] for node in nodes}
-        self.fresh = [peer for node in new if (peer := self._seen[node].peer)]
-        return [peer for node in nodes if (peer := self._seen[node].peer)]
+        return Registrations([*peers.values()], [peers[node] for node in new if node in peers], stirred)
 
     def read_one(self, node: str) -> PeerFile | None:
         """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""
@@ -245,7 +254,7 @@ class PeerReader:
 
 def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
     """Returns the registrations, for those who look once. As PeerReader.read."""
-    return PeerReader(run).read(first)
+    return PeerReader(run).read(first).peers
 
 
 def read_needs(run: Run, own: str = "") -> list[WorkerNeed]:

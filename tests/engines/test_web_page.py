@@ -266,7 +266,8 @@ def test_what_stands_out_begins_with_who_lies_and_names_each_node_before_one_twi
         assert {*named[:3]} == {"worker-3", "worker-5", "worker-7"}
         assert page.locator(".hint strong a").all_text_contents() == named
         assert "`" not in page.locator("section:has-text('What stands out')").text_content()
-        assert "swarm ask --model MODEL --task basic_arithmetic" in page.locator(".hint code").all_text_contents()
+        said = page.locator(".hint code").all_text_contents()
+        assert "swarm ask --experiment exp --model MODEL --task basic_arithmetic" in said
         meters = page.locator("meter").all()
         most = max(meters, key=lambda meter: int(meter.get_attribute("aria-label").split(": ")[-1]))
         assert filled(page, most) > 0.8

@@ -26,7 +26,7 @@ from swarm.harmless import quoted
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.looking import LogOnce
-from swarm.records.files import PeerReader, read_peer, read_peers
+from swarm.records.files import PeerReader, Registrations, read_peer, read_peers
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness, process_runs
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -100,8 +100,8 @@ class PeersSeen:
         *,
         max_age: float = 0.0,
         at_once: Set[str] = frozenset(),
-    ) -> list[PeerFile]:
-        """Returns the registrations, less those that were `left_behind` before this node looked for the first time.
+    ) -> Registrations:
+        """Look at the registrations, less those that were `left_behind` before this node looked for the first time.
         Blocking.
 
         Args:
@@ -115,17 +115,18 @@ class PeersSeen:
         if len(moving) > MOST_AT_ONCE and not last:
             max_age = max(max_age, self._ctx.settings.cadence.liveness_timeout / LISTED_PER_TIMEOUT)
         known = moving | earned if len(moving) < MOST_MOVING else earned
-        return self._not_left_behind(self._reader.read(known, max_age, last, moving), moving)
+        seen = self._reader.read(known, max_age, last, moving)
+        peers, fresh = self._not_left_behind(seen.peers, moving), self._not_left_behind(seen.fresh, moving)
+        return Registrations(peers, fresh, seen.stirred)
 
-    def note(self, peers: Iterable[PeerFile], moving: Set[str]) -> list[PeerFile]:
-        """Takes note of what `read` gave; returns the registrations that are others than at the look before."""
-        clock, fresh = self._ctx.clock, self._not_left_behind(self._reader.fresh, moving)
-        for peer in fresh:
+    def note(self, seen: Registrations) -> None:
+        """Takes note of what `read` gave."""
+        clock = self._ctx.clock
+        for peer in seen.fresh:
             self.liveness.observe(peer, clock.monotonic(), clock.wall())
-        self.liveness.stir(self._reader.stirred, clock.monotonic())
+        self.liveness.stir(seen.stirred, clock.monotonic())
         if self._ctx.settings.expected_workers is None:
-            self._dead = frozenset(peer.peer_id for peer in peers if left_behind(self._ctx, peer))
-        return fresh
+            self._dead = frozenset(peer.peer_id for peer in seen.peers if left_behind(self._ctx, peer))
 
     def workers(self, status: str = ACTIVE) -> frozenset[str]:
         """Returns the live workers in a status."""

@@ -96,9 +96,10 @@ class Observer:
             max_age = self._max_age if opened else 0.0
             moving = self._peers.liveness.moving(clock.monotonic())
             known, last = self._submissions.proven, self._waited_for
-            peers = self._peers.read(moving, known, max_age=max_age, at_once=last)
+            seen = self._peers.read(moving, known, max_age=max_age, at_once=last)
+            self._peers.note(seen)
+            peers = seen.peers
             self.good_for = good_for(len(peers))
-            self._peers.note(peers, moving)
             self._others_seen = (self._others_seen | self._others()) & {peer.peer_id for peer in peers}
             state = self._state_lately(key)
         except StoreError as error:

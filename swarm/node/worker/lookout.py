@@ -196,13 +196,14 @@ class Lookout:
         try:
             moving, earned = self._peers.liveness.moving(began), self._machine.earned | self._coordinators
             read = partial(self._peers.read, moving, earned, at_once=self._waited_for())
-            peers = await self._ctx.blocking.run(read)
-            publishing = await self._ctx.blocking.run(partial(self._publishing, peers))
+            seen = await self._ctx.blocking.run(read)
+            self._peers.note(seen)
+            publishing = await self._ctx.blocking.run(partial(self._publishing, seen.peers))
         except StoreError as error:
             self._unlistable.found(error)
         else:
             self._unlistable.gone()
-            for peer in self._peers.note(peers, moving):
+            for peer in seen.fresh:
                 if peer.status != STARTING:  # who waits for the experiment does not know yet what it will ask
                     self._intake.mixtures.registered(peer.peer_id, peer.mixture)
                 if self._written and self._written[1].peer_id == peer.peer_id:

@@ -273,7 +273,7 @@ def watch_nodes(
 
 def _peers(reader: PeerReader) -> list[PeerFile]:
     with contextlib.suppress(StoreError):  # another area says that the folder cannot be listed
-        return reader.read()
+        return reader.read().peers
     return []
 
 

@@ -300,8 +300,20 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     for node, host in (("bob", ctx.process.host), ("carol", "elsewhere/boot/pid")):
         put(layout.peer_file(node), encode(make_peer(node, host=host, pid=7, status=ACTIVE)))
     seen = PeersSeen(ctx, Liveness(10.0))
-    assert [peer.peer_id for peer in seen.read(frozenset())] == ["carol"]
-    assert [peer.peer_id for peer in seen.read(frozenset({"bob"}))] == ["bob", "carol"]
+    assert [peer.peer_id for peer in seen.read(frozenset()).peers] == ["carol"]
+    assert [peer.peer_id for peer in seen.read(frozenset({"bob"})).peers] == ["bob", "carol"]
+
+
+def test_of_two_looks_that_overlap_the_one_that_read_nothing_new_hides_nobody(layout: Layout) -> None:
+    """Peers that had become active lived only from their next heartbeat on, and the rounds until then heard nobody."""
+    seen = PeersSeen(make_context(layout), Liveness(10.0))
+    for beat, status in enumerate((STARTING, ACTIVE)):
+        put(layout.peer_file("bob"), encode(make_peer("bob", beat=beat, status=status)))
+        first = seen.read(frozenset())
+        second = seen.read(frozenset())
+        seen.note(first)
+        seen.note(second)
+    assert seen.workers() == {"bob"}
 
 
 def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(layout: Layout) -> None:
@@ -310,10 +322,10 @@ def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another
     put(layout.peer_file("clock"), encode(make_peer("clock", beat=1, node_role="coordinator", status=ACTIVE)))
     assert (reader.read_one("clock") or make_peer("none")).beat == 1
     run.store.get = lambda key, limit: (reads.append(key), usual(key, limit))[1]  # type: ignore[method-assign]
-    assert [peer.beat for peer in reader.read()] == [1]
+    assert [peer.beat for peer in reader.read().peers] == [1]
     assert reads == []
     put(layout.peer_file("clock"), encode(make_peer("clock", beat=2, node_role="coordinator", status=ACTIVE)))
-    assert [peer.beat for peer in reader.read()] == [2]
+    assert [peer.beat for peer in reader.read().peers] == [2]
     assert reader.read_one("nobody") is None
 
 
@@ -338,15 +350,14 @@ def test_a_registration_that_beats_is_read_again_at_once_or_after_a_pause(
     def beat_seen(beat: int) -> int:
         peer = make_peer("bob", beat=beat, **{"status": ACTIVE, **more})
         put(layout.peer_file("bob"), encode(peer))
-        (seen,) = reader.read(at_once=at_once, alive=alive)
-        assert reader.stirred == (frozenset() if seen.beat == beat else {"bob"})
+        (seen,), _, stirred = reader.read(at_once=at_once, alive=alive)
+        assert stirred == (frozenset() if seen.beat == beat else {"bob"})
         return seen.beat
 
     assert [beat_seen(beat) for beat in (1, 2)] == [1, 2], "so that it is seen to move"
     now[0] += pause - 1.0
     assert beat_seen(3) == (3 if is_read else 2)
-    reader.read(at_once=at_once, alive=alive)
-    assert not reader.stirred, "it was told of already"
+    assert not reader.read(at_once=at_once, alive=alive).stirred, "it was told of already"
     now[0] += 1.0
     assert beat_seen(4) == 4
 

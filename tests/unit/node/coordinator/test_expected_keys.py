@@ -99,7 +99,7 @@ async def test_who_uses_the_name_with_another_key_is_not_counted_and_the_log_say
 
 def seen(context: NodeContext, reader: PeerReader) -> frozenset[str]:
     """What the nodes whose registrations are believed now are called."""
-    return names_and_keys(context, [peer.peer_id for peer in reader.read()])
+    return names_and_keys(context, [peer.peer_id for peer in reader.read().peers])
 
 
 def test_a_name_stands_for_the_expected_key_and_for_no_other_that_comes_later(swarm: Swarm) -> None:
