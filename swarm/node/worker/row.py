@@ -93,7 +93,8 @@ class RowMaker:
             peers: live ones.
             cumulative: reward of all rounds of this node, this one included.
         """
-        ctx, opened, busy, now = self._ctx, played.opened, self._ctx.compute.busy, self._ctx.clock.monotonic()
+        ctx, opened, busy = self._ctx, played.opened, self._ctx.compute.busy
+        now, written_at = ctx.clock.monotonic(), ctx.clock.wall()  # one moment: a row's times count from its timestamp
         sharing = merge(self._intake.fetching.since(opened.started) + ctx.writes.publishing.since(opened.started))
         report, settings = played.updated.report, ctx.settings
         leased = report.seconds_lease if report else 0.0
@@ -101,7 +102,7 @@ class RowMaker:
         counts = self._intake.close_round(played.key.round)
         row = metrics_row(
             played,
-            timestamp=ctx.clock.wall(),
+            timestamp=written_at,
             node_id=ctx.node_id,
             experiment=ctx.run.experiment,
             total_agents=peers + 1,
