@@ -138,7 +138,8 @@ async def _try(task: Task, answers: Sequence[str], seeds: Sequence[int]) -> int:
     for problem in report.problems:
         say(f"problem: {problem}")
     if not report.problems:
-        say(f"{task.task}: nothing is wrong with {len(report.questions)} questions")
+        repeated = f", {report.different} of them different" if report.different < len(report.questions) else ""
+        say(f"{task.task}: nothing is wrong with {len(report.questions)} questions{repeated}")
     return int(bool(report.problems))
 
 
@@ -230,6 +231,11 @@ class TaskReport:
     scoring: list[float] = field(default_factory=list)
     """Seconds for a group of GROUP answers that differ, or of conversations, with the same."""
 
+    @property
+    def different(self) -> int:
+        """Returns how many of the questions are others: a file of few rows is asked again and again."""
+        return len({(question.prompt, question.answer, repr(question.metadata)) for question in self.questions})
+
     def note_failures(self, killed: int, errors: int, ended: str, raised: str) -> None:
         """Notes how often something was ended by its bounds, and how often it raised; `ended` and `raised` follow the
         number of times."""
@@ -284,8 +290,7 @@ async def _make(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int],
                 "random has to come from the seed"
             )
             return
-    made = {(question.prompt, question.answer, repr(question.metadata)) for question in report.questions}
-    if len(made) == 1 < len(seeds):
+    if report.different == 1 < len(seeds):
         report.problems.append(f"all {len(seeds)} seeds give the same question")
 
 

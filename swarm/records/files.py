@@ -210,13 +210,15 @@ class PeerReader:
             max_age: seconds for which what was listed is good enough.
             first: nodes that are read before any other, such as those known to be alive, and alone while a flood of
                 registrations is not listed again: it costs a look some time and nobody the sight of its peers.
-            at_once: nodes that are waited for: theirs are read without any pause.
+            at_once: nodes that are waited for: theirs are looked at by name, and read without any pause.
             alive: nodes that need not show that they are; theirs are read after the pause alone.
 
         Raises:
             StoreError: they cannot be listed.
         """
         found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
+        if max_age:
+            found = found | self._files.by_name(keys.PEERS, at_once)
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_REGISTRATIONS])
         now, pause = self._now(), max(self._pause, len(nodes) / MOST_A_SECOND if self._pause else 0.0)

@@ -111,7 +111,7 @@ class NodeFiles:
         if listed and began - listed[0] < max(max_age, good_for(len(listed[1]))):
             return listed[1]
         if began < self._list_at.get(prefix, -math.inf):
-            return self._by_name(prefix, known)
+            return self.by_name(prefix, known)
         pages = self._list(prefix, settled) if tags else [*_pages(self._store, prefix, tags=False)]
         found = {node: entry for page in pages for entry in page.entries if (node := keys.node_in(prefix, entry.name))}
         flooded = sum(page.looked for page in pages) - len(found.keys() & known) > PAGE
@@ -146,7 +146,8 @@ class NodeFiles:
             return self._store.stat(f"{prefix}/{entry.name}")
         return None
 
-    def _by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:
+    def by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:
+        """Looks at the files of some nodes, without a listing. Blocking. Raises StoreError."""
         found = {}
         for node in sorted(known):
             with suppress(ProtocolError):  # something else stands in the place of the prefix by now

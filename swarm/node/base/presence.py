@@ -107,12 +107,12 @@ class PeersSeen:
         Args:
             moving: nodes whose heartbeat moves, as this node has seen.
             earned: nodes that have done their part: however many others move, these are seen.
-            max_age: seconds for which a listing is good enough; of many nodes it is longer, unless the last are waited
-                for.
-            at_once: nodes that are waited for; of many none holds anybody up.
+            max_age: seconds for which a listing is good enough; of many nodes it is longer.
+            at_once: nodes that are waited for: these are looked at whatever the age of the listing; of many none holds
+                anybody up.
         """
         last = at_once if len(at_once) <= MOST_AT_ONCE else ()
-        if len(moving) > MOST_AT_ONCE and not last:
+        if len(moving) > MOST_AT_ONCE:
             max_age = max(max_age, self._ctx.settings.cadence.liveness_timeout / LISTED_PER_TIMEOUT)
         known = moving | earned if len(moving) < MOST_MOVING else earned
         seen = self._reader.read(known, max_age, last, moving)

@@ -107,7 +107,7 @@ def test_what_cannot_be_asked_at_all_is_one_line(folder: Path, capsys: pytest.Ca
 def test_a_dataset_and_a_task_of_a_family_are_tried_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     json_lines(folder / "q.jsonl", [{"question": f"q{n}", "answer": f"a{n}"} for n in range(9)])
     assert run(["task", "try", "q.jsonl", "--answer", "a3"]) == 0
-    assert "dataset/q: nothing is wrong" in capsys.readouterr().out
+    assert "dataset/q: nothing is wrong with 20 questions, 7 of them different" in capsys.readouterr().out
     assert run(["task", "try", "chain_sum"]) == 0
     assert run(["task", "try", "binary_matrix", "--seed", "5"]) == 0
     assert "seed 5\n" in capsys.readouterr().out
