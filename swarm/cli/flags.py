@@ -35,7 +35,6 @@ from swarm.config.sources import given as given_settings
 from swarm.errors import ConfigError, ExperimentError
 from swarm.records.listing import MOST_LOOKED_INTO
 from swarm.records.made_by import as_ours
-from swarm.records.reader import snapshot
 from swarm.spelling import did_you_mean, named
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
@@ -175,6 +174,8 @@ def meant_experiment(place: Place, names: Sequence[str]) -> str:
         raise ExperimentError(
             f"{place.describe()} holds {len(names)} experiments: name one, such as --experiment {names[-1]}"
         )
+    from swarm.records.reader import snapshot  # here: most commands are told which run, and start sooner without it
+
     running = [name for name in names if snapshot(place.open(name)).finished is None]
     begun = [name for name in running if place.open(name).store.stat(keys.EXPERIMENT)]
     if len(found := begun or running) == 1:

@@ -15,7 +15,8 @@ import msgspec
 
 from swarm.policy.embedded import any_embedded
 from swarm.records.hints import ask, hardest, probe
-from swarm.records.pace import Share, age, wilson_of
+from swarm.records.pace import Share, wilson_of
+from swarm.spelling import age
 from swarm.wire.metrics import MetricsRow
 
 ALL_RIGHT = 0.5

@@ -21,6 +21,8 @@ AT_ONCE = 256
 """Lines that are decoded in one call, which takes half as long as one by one, and are held for it."""
 MOST_DECODED = 2**20
 """Bytes of these lines, unless one alone has more."""
+LONGEST_NAME = 64
+"""Characters that are held of a name in a line: nodes, tasks, models, events."""
 MOST_READS = 8
 """Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
 

@@ -19,12 +19,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from swarm.harmless import printable
+from swarm.records.growing import LONGEST_NAME
 from swarm.records.table import columns
 from swarm.wire.metrics import MetricsRow
 
 KEPT = 100
 """Rows of a node that the rules look at."""
-LONGEST_NAME = 64
 FEW = 10
 """Rounds after which what should be there in every round, and is in none, is said."""
 COMPLETIONS = 2_000

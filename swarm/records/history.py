@@ -24,7 +24,7 @@ from operator import attrgetter
 
 from msgspec import UNSET
 
-from swarm.records.hints import LONGEST_NAME
+from swarm.records.growing import LONGEST_NAME
 from swarm.records.progress import SUMS, NodeProgress, add_names, fits
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.rows import MOST_ROWS

@@ -7,19 +7,21 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import fmean, median, quantiles
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from swarm.records.hints import Recent
+from swarm.spelling import age
 from swarm.wire.messages import MetricsRow
+
+if TYPE_CHECKING:
+    from swarm.records.hints import Recent
 
 LAST = 20
 """Rows of a node that its pace is taken of."""
 
 STEPS_KEPT = 64
 """Rows that say how long a step takes."""
-LONGEST_AGE = 100 * 365 * 86400.0
-"""Seconds; what is older has a clock that nobody believes."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -47,16 +49,6 @@ class StepPace:
         if not self._recent:
             return "no round has shown yet how long a step takes"
         return f"lately a step took {age(max(self._recent))} at most"
-
-
-def age(seconds: float) -> str:
-    """Returns a span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
-    if seconds > LONGEST_AGE:
-        return ">100y"
-    for limit, unit, name in ((10.0, 1.0, "s"), (120.0, 1.0, "s"), (7200.0, 60.0, "m"), (172800.0, 3600.0, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.{1 if limit == 10.0 or name == 'h' else 0}f}{name}"
-    return f"{seconds / 86400.0:.1f}d"
 
 
 def seconds_per_round(rows: Iterable[Recent]) -> float | None:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from swarm.records.growing import GrowingLines
-from swarm.records.hints import KEPT, LONGEST_NAME, RECENT, Recent, recent
+from swarm.records.growing import LONGEST_NAME, GrowingLines
+from swarm.records.hints import KEPT, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
 from swarm.records.table import Odd, columns, measured, parse_row, parse_some
 from swarm.store.base import Store

@@ -15,7 +15,6 @@ last N, so a clock that jumped takes nothing along, and who says that it needs a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from statistics import median_low
 from typing import NamedTuple
 
 from swarm.config import Settings, variable
@@ -145,7 +144,7 @@ def first_kept_by_most(
         clock: the round that the coordinator's clock stands at; None: there is none.
     """
     by_worker = [first_kept(rounds, needs, keeping) for rounds in lived if rounds]
-    first = median_low(by_worker) if by_worker else 0
+    first = sorted(by_worker)[(len(by_worker) - 1) // 2] if by_worker else 0  # the low median
     return first if clock is None else max(0, min(first, clock - keeping.last + 1))
 
 

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import UNSET
 
 from swarm.errors import StoreError
-from swarm.records.growing import MOST_READS, GrowingLines, lines_of
+from swarm.records.growing import LONGEST_NAME, MOST_READS, GrowingLines, lines_of
 from swarm.records.listing import nodes_with_logs
 from swarm.records.table import Odd, parse_row, parse_rows
 from swarm.store.run import Run
@@ -44,8 +44,6 @@ FIRST = 10
 """Rows whose names stay whatever comes after them."""
 MOST_NAMES = 4096
 """Names of one worker's rows that are held once for all of them: nodes, tasks, models."""
-LONGEST_NAME = 64
-"""Characters of such a name."""
 
 
 class MetricsRows(NamedTuple):

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.records import growing
-from swarm.records.growing import MOST_READS, GrowingLines, parse_line
-from swarm.records.hints import LONGEST_NAME
+from swarm.records.growing import LONGEST_NAME, MOST_READS, GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
 from swarm.wire import keys

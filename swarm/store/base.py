@@ -53,7 +53,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -331,6 +330,8 @@ def get_many(store: Store, keys: Sequence[str], limit: int) -> list[Blob | Proto
             with store.holding(prefix) if len(keys) > 1 and isinstance(store, Holding) else nullcontext():
                 found += [_get_if_there(store, limit, key) for key in together]
         return found
+    from concurrent.futures import ThreadPoolExecutor  # here: a folder needs none, and each start would pay for it
+
     with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as threads:
         return list(threads.map(partial(_get_if_there, store, limit), keys))
 

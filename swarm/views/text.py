@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from swarm.harmless import printable
-from swarm.records.hints import Hint
-from swarm.records.pace import age as age
 from swarm.records.table import Odd
+from swarm.spelling import age as age
+
+if TYPE_CHECKING:
+    from swarm.records.hints import Hint
 
 MOST_ODD_LINES = 5
 
