@@ -37,8 +37,6 @@ OTHER_VERSION = "gym_version"
 """Why a question of another version of its family is refused; files and columns know it by the first family's name."""
 GENERATION_FAILED = "generation_failed"
 """Why a question cannot be had that there is: making it takes more time or memory than a scoring child may have."""
-UNVERIFIED = "unverified"
-"""Stands for the task of a question without origin; no task is called so."""
 
 
 def full_task(family: str, task: str) -> str:
@@ -75,18 +73,13 @@ class Question(msgspec.Struct, frozen=True):
     prompt: str
     """The question's text alone; each node puts it into its own model's prompt format."""
     origin: Origin | None
-    """None only of a peer's question that nobody can regenerate: see Question.verifiable."""
+    """None only in a run of another program, which `swarm validate` looks at: no node learns from such a question."""
     answer: str | None = None
     """The ground truth, None where the task has no single one (propositional_logic)."""
     metadata: dict[str, Any] = {}
     """The task's own metadata. A peer's copy is never used: the reader regenerates it."""
     turns: int = 1
     """Turns that a model has at most; more than one where the task's environment replies to it."""
-
-    @property
-    def verifiable(self) -> bool:
-        """Tells whether it can be made anew from its origin; of any other there is the publisher's answer alone."""
-        return self.origin is not None
 
     def known_origin(self) -> Origin:
         """Returns the origin of a question that has one. Raises ProtocolError (`no_origin`) for any other."""
@@ -96,8 +89,9 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def task(self) -> str:
-        """Returns the specialty's full name; UNVERIFIED where nobody can tell."""
-        return full_task(self.origin.family, self.origin.task) if self.origin else UNVERIFIED
+        """Returns the specialty's full name, of a question that has an origin."""
+        origin = self.known_origin()
+        return full_task(origin.family, origin.task)
 
 
 MOST_TURNS = 16

@@ -274,11 +274,6 @@ class PeerSettings(SettingSection):
     """Declares which peers are believed, and how much is taken of them."""
 
     section = "Peers"
-    admit: Literal["drawn", "regenerable", "unverified"] = setting("drawn", "SWARM_ADMIT")
-    """Peers' groups to learn from. `drawn`: those to exactly the questions that follow from the run's seed, the peer,
-    the round and the slot. `regenerable`: those to any question that can be regenerated. `unverified`: also those that
-    do not say where their question comes from; answers are compared, as text, with the publisher's own.
-    """
     limits: LimitsTable = setting(LimitsTable(), "SWARM_LIMITS")
     """How much is taken of what peers send (docs/doors.md)."""
     signing: Literal["off", "on", "require"] = setting("off", "SWARM_SIGNING")

@@ -167,7 +167,7 @@ class _Seen(NamedTuple):
 
 
 class Registrations(NamedTuple):
-    """What one look at the registrations of a run found."""
+    """Holds what one look at the registrations of a run found."""
 
     peers: list[PeerFile]
     """All that can be read, by name."""

@@ -32,7 +32,7 @@ MOST_REASONS = 100
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 _ASKED = ("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
-_SUMMED = ("external_unverified", "tokens_generated", "tokens_trained", *_ASKED)
+_SUMMED = ("tokens_generated", "tokens_trained", *_ASKED)
 _COUNTED = {"accepted_by_peer": MOST_SAID_OF, "refused_files": MOST_REASONS, "false_claims": MOST_SAID_OF}
 """Columns of names that are added up, with the most names that are held of each."""
 SUMS = (*_SUMMED, *_COUNTED, "refused_by_peer", "clock", "local_groups", "role")

@@ -73,8 +73,6 @@ class NodeStatus(msgspec.Struct, kw_only=True):
     """Why these were fewer than wanted; empty if they were not."""
     refused_files: dict[str, int]
     """Peers' files and groups this node refused, by reason, over the whole run."""
-    external_unverified: int
-    """Peers' groups it trained on whose question could not be made anew: it runs with SWARM_ADMIT=unverified."""
     out_of_range: Odd
     """Counts of its rows, those that were left out, or in which a number was clamped."""
 
@@ -208,7 +206,6 @@ class StatusReader:
             external_wanted=last.external_wanted if last else None,
             shortage=shortage(last) if last else "",
             refused_files=dict(progress.refused),
-            external_unverified=progress.sums["external_unverified"],
             out_of_range=progress.odd,
         )
 
@@ -278,7 +275,6 @@ def render(status: Status) -> str:
         head,
         nodes,
         _shortages(status.nodes),
-        _believers(status.nodes),
         render_requests(status.requests),
         render_distrusted(status.distrusted),
         odd,
@@ -286,11 +282,6 @@ def render(status: Status) -> str:
         render_replication(status.replication),
     )
     return "\n\n".join(part for part in parts if part)
-
-
-def _believers(nodes: list[NodeStatus]) -> str:
-    names = [shorten(node.node, 24) for node in nodes if node.external_unverified]
-    return f"SWARM_ADMIT=unverified: peers' own answers are believed by {', '.join(names)}" if names else ""
 
 
 def _shortages(nodes: list[NodeStatus]) -> str:

@@ -209,14 +209,15 @@ def to_claims(file: RolloutFile) -> list[Claims]:
 def to_groups(
     file: RolloutFile, peer: str, key: RoundKey, *, origin_needed: bool = True, with_tokens: bool = True
 ) -> list[RolloutGroup]:
-    """Returns the groups of a peer's file, in slot order. Metadata and reward are left behind, and the answer wherever
-    an origin lets readers make their own.
+    """Returns the groups of a peer's file, in slot order. Metadata, rewards and answers are left behind: readers make
+    their own.
 
     Token ids and log-probs are the publisher's claim: in range, and as many of the one as of the other, but whether
     they are those of the text is for the trainer to find out. Broken ones are left behind without a word.
 
     Args:
-        origin_needed: refuse a file with a group that does not say where its question comes from.
+        origin_needed: refuse a file with a group that does not say where its question comes from. False where nobody
+            learns from it, as `swarm validate` in a run of another program.
         with_tokens: read token ids and log-probs; who does not weigh by them saves their time and memory.
 
     Raises:
@@ -267,7 +268,7 @@ def _group(file: RolloutFile, slot: str, origin_needed: bool, tokens_left: int) 
         round=file.round,
         stage=file.stage,
         slot=int(slot),
-        question=Question(prompts.pop(), info.origin, answer=None if info.origin else info.answer),
+        question=Question(prompts.pop(), info.origin),
         completions=tuple(_completions(entries, tokens_left)),
         model=file.policy.model[:80],
         tokenizer=(file.policy.tokenizer or "")[:80],

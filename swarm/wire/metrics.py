@@ -142,8 +142,6 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Nodes of which nothing is read in the next round: most of what they published was refused."""
     clock: str = "coordinator"
     """Who opened the round: a `coordinator`, or the node on its `own`."""
-    external_unverified: Groups = 0
-    """External groups trained on whose question could not be made anew, but was believed (`SWARM_ADMIT=unverified`)."""
     trained_on: list[str] = []
     """The external groups trained on, as `node/round/stage/slot`."""
     score_killed: Completions = 0

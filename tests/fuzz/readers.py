@@ -37,6 +37,7 @@ from swarm.wire import keys
 from swarm.wire.judge_messages import JudgedRow, JudgeQuestion
 from swarm.wire.messages import ExperimentFile, RewardFile, WinnersFile
 from tests.layout import Layout
+from tests.unit.node.intakes import AnyQuestions
 
 logger = get_logger(__name__)
 
@@ -60,10 +61,10 @@ class Reader:
     read: Callable[[Layout], str]
 
 
-def _rollouts(layout: Layout, mode: str) -> str:
+def _rollouts(layout: Layout, drawn: type[AssignedQuestions] = AssignedQuestions) -> str:
     """As the intake does; the reason of the first group's refusal stands for all."""
-    settings = Settings(admit=mode, importance_cap=2.0, limits=LimitsTable(max_file_bytes=LARGEST))
-    admission = Admission(settings, AssignedQuestions(42, Universe.of(SAPO_TASKS, "tiny-2")))
+    settings = Settings(importance_cap=2.0, limits=LimitsTable(max_file_bytes=LARGEST))
+    admission = Admission(settings, drawn(42, Universe.of(SAPO_TASKS, "tiny-2")))
     file = PeersFiles(settings, open_place(layout.path).open(layout.experiment)).fetch(KEY, PEER).file
     if file is None:
         raise FileNotFoundError
@@ -173,9 +174,8 @@ def _rollout_path(layout: Layout) -> Path:
 
 
 READERS: dict[str, Reader] = {
-    "rollouts": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="drawn")),
-    "unverified": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="unverified")),
-    "conversations": Reader("rollouts_with_turns.json", _rollout_path, partial(_rollouts, mode="regenerable")),
+    "rollouts": Reader("rollouts_with_logprobs.json", _rollout_path, _rollouts),
+    "conversations": Reader("rollouts_with_turns.json", _rollout_path, partial(_rollouts, drawn=AnyQuestions)),
     "conversed": Reader("completions_with_turns.json", _completions_path, _completions),
     "completions": Reader("completions.json", _completions_path, _completions),
     "state": Reader("state.json", lambda layout: layout.state_file, _state),

@@ -18,7 +18,6 @@ from anyio.from_thread import start_blocking_portal
 from swarm.config import Settings
 from swarm.config.settings import LimitsTable
 from swarm.node.process.wiring import make_context
-from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.examination import FileNews
 from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
@@ -27,7 +26,7 @@ from swarm.tasks.scoring import Scorer
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey, ScoredGroup
 from tests.layout import Layout
-from tests.unit.node.intakes import everything
+from tests.unit.node.intakes import AnyQuestions, everything
 
 TIMEOUT_S = 100.0
 
@@ -76,8 +75,8 @@ class Reader:
                 arrived.extend(peers)
 
         limits = LimitsTable(completion_characters=2**20)
-        settings = Settings(path=str(self.layout.path), experiment="exp", admit="regenerable", limits=limits)
-        assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, "tiny-2"))
+        settings = Settings(path=str(self.layout.path), experiment="exp", limits=limits)
+        assigned = AnyQuestions(settings.seed, Universe.of(SAPO_TASKS, "tiny-2"))
         intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_news)
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:

@@ -1,10 +1,7 @@
 """Which questions a run assigns to whom (AssignedQuestions, Mixtures), and which groups of a peer come in (Admission).
 
-Admission says which of a peer's groups may be scored at all, as far as the file tells before any work is done on it.
-
-    drawn        groups to the very questions that the run draws for that peer, round and slot
-    regenerable  groups to any question that can be made anew
-    unverified   these, and groups without origin, which are held against their publisher's own answer
+Admission says which of a peer's groups may be scored at all, as far as the file tells before any work is done on it:
+groups to the very questions that the run draws for that peer, round and slot, and no others.
 
 Everything here follows from the file and the settings alone: no memory, and so no order of arrival, can change it.
 
@@ -37,7 +34,7 @@ from swarm.tasks.universe import Mixture, Universe, mixture_text
 from swarm.types import Completion, RolloutGroup, RoundKey
 
 OTHERS_ARE_REFUSED = "peers refuse all groups of a node whose SEED, SWARM_TASKS or SWARM_PROFILE is not theirs"
-"""What to tell a node that differs from its experiment; only peers with SWARM_ADMIT=regenerable take its groups."""
+"""What to tell a node that differs from its experiment."""
 
 
 class AssignedQuestions:
@@ -120,8 +117,6 @@ class Mixtures:
 MOST_TEXT = 4 * 2**20
 """Characters of all responses of one file, with what was replied to them. What is informative of them stays in memory
 for as long as its round."""
-LONGEST_PROMPT = 2**16
-"""Characters of a prompt that nobody can regenerate."""
 COMPLETIONS_OF_A_GROUP = 16
 """On average, of all groups that one peer's file may have."""
 CHARACTERS_PER_TOKEN = 64
@@ -154,14 +149,16 @@ class Admission:
         Args:
             mixture: of tasks, that the peer asks; None: that of everybody.
         """
-        drawn = self._drawn(peer, key, groups, mixture) if self.settings.admit == "drawn" else [True] * len(groups)
+        drawn = self._drawn(peer, key, groups, mixture)
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:
         most = self.settings.limits.peer_groups
         slots = [group.slot for group in groups if group.slot < most]  # strangers chose them
         questions = self.assigned.questions(peer, key, 1 + max(slots, default=-1), mixture)
-        return [group.slot < len(questions) and _asked(group) == questions[group.slot] for group in groups]
+        asked = [QuestionRequest.of(group.question.known_origin()) for group in groups]
+        slotted = zip(groups, asked, strict=True)
+        return [group.slot < len(questions) and one == questions[group.slot] for group, one in slotted]
 
     def _refusal(self, group: RolloutGroup, drawn: bool) -> ProtocolError | None:
         longest = max(len(text) for one in group.completions for text in one.texts)
@@ -173,17 +170,16 @@ class Admission:
             said = group.licence or "no licence"
             detail = f"group {group.slot} is under {said!r}, this node takes {', '.join(taken)} (SWARM_LICENCES)"
             return ProtocolError("other_licence", detail)
-        if not group.question.verifiable:
-            return _unverifiable(group)
-        if group.question.known_origin().context:
+        origin = group.question.known_origin()
+        if origin.context:
             try:
                 check_context(group, revising(self.settings.revise, self.settings.profile))
             except ProtocolError as error:
                 return error.as_value()
-        if self.settings.admit != "drawn" or drawn:
+        if drawn:
             return None
-        profiles, origin = self.assigned.universe.profiles, group.question.origin
-        if origin and not self.assigned.universe.has(origin):
+        profiles = self.assigned.universe.profiles
+        if not self.assigned.universe.has(origin):
             asked = profiles.get(group.question.task)
             if asked is None and origin.profile in profiles.values():
                 detail = f"group {group.slot} is of task {group.question.task!r:.80}, which the run does not ask"
@@ -206,23 +202,6 @@ def _characters(completion: Completion) -> int:
 def _is_among(licence: str, taken: Sequence[str]) -> bool:
     """SPDX ids are the same in any case."""
     return licence.casefold() in {name.casefold() for name in taken}
-
-
-def _asked(group: RolloutGroup) -> QuestionRequest | None:
-    origin = group.question.origin
-    return QuestionRequest.of(origin) if origin else None
-
-
-def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
-    """Returns why a group without origin is refused, or None: it needs an answer of its publisher and a prompt of
-    sensible length."""
-    if any(completion.earlier for completion in group.completions):
-        return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
-    if not (group.question.answer or "").strip():
-        return ProtocolError("no_origin", f"group {group.slot} has neither an origin nor an answer to be held against")
-    if len(group.question.prompt) > LONGEST_PROMPT:
-        return ProtocolError("oversized", f"the prompt of group {group.slot} is above {LONGEST_PROMPT} characters")
-    return None
 
 
 def _at_most(limit: int, what: str, got: int) -> None:

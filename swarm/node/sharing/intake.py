@@ -85,7 +85,7 @@ class Intake:
         self._ctx = ctx
         self._tell = tell
         self._admission = Admission(ctx.settings, assigned)
-        self._may_be_copies = assigned.same_for_all or ctx.settings.admit != "drawn"  # else what is drawn is none
+        self._may_be_copies = assigned.same_for_all  # else what is drawn is none
         self.mixtures = Mixtures(assigned.universe)
         """Mixtures of tasks, as peers ask them."""
         self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)

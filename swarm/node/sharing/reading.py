@@ -107,7 +107,6 @@ class PeersFiles:
         self._run = run
         self._limit = settings.limits.max_file_bytes
         self._most_groups = settings.limits.peer_groups
-        self._origin_needed = settings.admit != "unverified"
         self._keep_tokens = settings.token_weight_cap > 0  # else they need not be held in memory
         self._has_tags = settings.sparing  # a listing of a bucket has tags; of a folder each is looked for by itself
 
@@ -167,7 +166,7 @@ class PeersFiles:
         limits = {"most_bytes": self._limit - reading.size, "most_groups": self._most_groups}
         try:
             whole = put_together(file, peer, key, get, **limits)
-            groups = to_groups(whole, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
+            groups = to_groups(whole, peer, key, with_tokens=self._keep_tokens)
         except ProtocolError as error:
             may_come = file.earlier and error.reason in MAY_COME_YET
             tag = "" if may_come else reading.tag  # then it is read again, whatever its own tag

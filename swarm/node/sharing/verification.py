@@ -24,7 +24,6 @@ import anyio
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import Replied
@@ -150,7 +149,7 @@ async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> G
     cost = _cost(score)
     if cost.excess > MOST_KILLED:  # for which its whole file is refused
         return GroupVerdict(None, None, cost=cost)
-    rewards = false_rewards(claims, score) if group.question.verifiable else 0
+    rewards = false_rewards(claims, score)
     if lie := false_answer(claims, score.question, group.slot):
         return GroupVerdict(None, lie, rewards + 1, cost, score.errors)
     return GroupVerdict(ScoredGroup(group, score.rewards, score.answered), None, rewards, cost, score.errors)
@@ -185,16 +184,6 @@ def _joined(parts: Sequence[GroupScore]) -> GroupScore:
         errors=sum(part.errors for part in parts),
         slow=sum(part.slow for part in parts),
     )
-
-
-def score_by_equality(question: Question, texts: Sequence[str]) -> GroupScore:
-    """1 for an answer that is the publisher's own to the letter, spaces around it aside, else 0. No task's code runs.
-
-    Answers that are too long for any scorer (swarm.tasks.answer.ANSWER_LIMIT) are none here, too.
-    """
-    truth = (question.answer or "").strip()
-    rewards = tuple(float(bool(truth) and extract_answer(text) == truth) for text in texts)
-    return GroupScore(question, rewards, tuple(map(has_answer, texts)), killed=0, errors=0)
 
 
 def false_answer(claims: Claims, question: Question, slot: int) -> ProtocolError | None:
@@ -233,7 +222,4 @@ async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> li
 
 async def score_group(source: TaskSource, group: RolloutGroup) -> GroupScore:
     """Returns the verdict on one group. Raises ProtocolError where its question is not what its origin gives."""
-    question = group.question
-    if question.origin is None:
-        return score_by_equality(question, [completion.text for completion in group.completions])
-    return await source.score(question.origin, question.prompt, group.completions)
+    return await source.score(group.question.known_origin(), group.question.prompt, group.completions)

@@ -254,7 +254,6 @@ def _fill_sharing(row: MetricsRow, played: PlayedRound) -> None:
     external, sample = played.drawn.groups, played.drawn.sample
     row.external_groups = len(external)
     row.trained_on = [str(name_of(scored.group)) for scored in external]
-    row.external_unverified = sum(not s.group.question.verifiable for s in external)
     row.external_by_model = dict(sorted(Counter(s.group.model for s in external).items()))
     if licences := Counter(s.group.licence for s in external if s.group.licence):
         row.external_by_licence = dict(sorted(licences.items()))

@@ -243,8 +243,6 @@ async def start(
     Raises:
         SwarmError: the model, or a checkpoint, cannot be loaded.
     """
-    if ctx.settings.admit == "unverified":
-        logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
     kept = await ctx.blocking.run(last_state.take_up) if ctx.kept else None
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     async with anyio.create_task_group() as tasks:

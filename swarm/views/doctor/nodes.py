@@ -202,7 +202,7 @@ FIXES = {
     "oversized": "raise SWARM_MAX_FILE_BYTES where such files are meant; else this peer floods the folder",
     "scorer_abuse": "its answers hang the scorer: stop that node, or leave it in quarantine",
     "wrong_version": "run the same swarm version on all nodes",
-    "no_origin": "a peer of another implementation? SWARM_ADMIT=unverified lets it in",
+    "no_origin": "a peer of another implementation? its groups have to say where their questions come from",
 }
 OTHERWISE = "look at its `swarm logs --node`, and stop it if nobody knows it: it costs time and is not learned from"
 

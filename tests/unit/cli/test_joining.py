@@ -163,7 +163,7 @@ def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, m
     begin(layout)
     monkeypatch.setattr("swarm.cli.node.MOST_LOOKED_INTO", 5)
     monkeypatch.setattr("swarm.cli.flags.MOST_LOOKED_INTO", 5)
-    monkeypatch.setattr("swarm.cli.flags.snapshot", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.records.reader.snapshot", lambda run: pytest.fail("an experiment was looked into"))
     monkeypatch.setattr("swarm.cli.node.made_by", lambda run: pytest.fail("an experiment was looked into"))
     for number in range(5):
         (layout.root.parent / f"empty-{number}").mkdir()
@@ -207,7 +207,6 @@ def test_one_command_is_enough_to_join(
     [
         ("model", "/somebody/elses/model"),
         ("learning_rate", 0.9),
-        ("admit", "unverified"),
         ("max_file_bytes", 10**15),
         ("shared_folder", "/elsewhere"),
         ("key_folder", "/elsewhere"),

@@ -67,7 +67,6 @@ def rows_of_a_node(draw: st.DrawFn) -> list[MetricsRow]:
             "refused_files": COUNTS,
             "false_claims": COUNTS,
             "refused_by_peer": st.dictionaries(NAMES, COUNTS, max_size=2),
-            "external_unverified": st.integers(0, 3),
         },
         optional={
             "clock": st.just("own"),

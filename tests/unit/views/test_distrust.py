@@ -46,13 +46,6 @@ def test_a_peer_is_named_with_what_was_refused_why_by_how_many_and_who_quarantin
     assert msgspec.json.decode(msgspec.json.encode(status))["distrusted"][0]["peer"] == "mallory"
 
 
-def test_a_node_that_believes_peers_answers_is_named(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=0)
-    told(layout, "alice", {"external_unverified": 2}, {})
-    assert "SWARM_ADMIT=unverified: peers' own answers are believed by alice" in render(read(layout))
-    assert {node.node: node.external_unverified for node in read(layout).nodes}["alice"] == 2
-
-
 def test_many_are_cut_off_and_what_is_not_named_is_called_others(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=0)
     flood = {f"flood-{number:02}": {"malformed": 1} for number in range(MOST_LINES)}

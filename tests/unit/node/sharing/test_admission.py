@@ -16,10 +16,10 @@ import swarm
 from swarm.config import Settings
 from swarm.config.settings import TermsTable
 from swarm.errors import ProtocolError
-from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission, AssignedQuestions, Mixtures
+from swarm.node.sharing.admission import MOST_TEXT, Admission, AssignedQuestions, Mixtures
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture, Universe
-from swarm.types import LONGEST_REPLY, Completion, Question, RolloutGroup, RoundKey, Turn
+from swarm.types import LONGEST_REPLY, Completion, RolloutGroup, RoundKey, Turn
 from swarm.wire.codec import to_groups
 from tests.unit.node.factories import DRAWS, TASKS, UNIVERSE, make_rollouts
 
@@ -38,8 +38,8 @@ class CountingDraws(AssignedQuestions):
         return super().questions(node, key, count, mixture)
 
 
-def admission(mode: str = "drawn", assigned: AssignedQuestions = DRAWS) -> Admission:
-    return Admission(Settings(admit=mode), assigned)
+def admission(assigned: AssignedQuestions = DRAWS) -> Admission:
+    return Admission(Settings(), assigned)
 
 
 def groups_of(count: int = 2) -> list[RolloutGroup]:
@@ -84,14 +84,6 @@ def test_all_responses_of_a_file_together_have_a_limit() -> None:
                 admission().check_size(file)
 
 
-def test_a_prompt_that_nobody_can_make_anew_has_a_limit() -> None:
-    group = groups_of(1)[0]
-    for characters, reason in ((LONGEST_PROMPT, None), (LONGEST_PROMPT + 1, "oversized")):
-        foreign = msgspec.structs.replace(group, question=Question("x" * characters, None, "7"))
-        (refusal,) = admission("unverified").refusals("bob", R0, [foreign])
-        assert (refusal.reason if refusal else None) == reason
-
-
 def test_all_turns_of_a_conversation_count() -> None:
     (group,) = groups_of(1)
     long = Completion("a", True, earlier=(Turn("a" * (64 * 256 + 1), True, "go on"),))
@@ -102,14 +94,6 @@ def test_all_turns_of_a_conversation_count() -> None:
     many = MOST_TEXT // (15 * LONGEST_REPLY) + 1
     with pytest.raises(ProtocolError, match="characters of responses"):
         admission().check_size([msgspec.structs.replace(group, completions=(wordy,) * many)])
-
-
-def test_a_conversation_that_nobody_can_have_again_is_refused() -> None:
-    said = Completion("a", True, earlier=(Turn("a", True, "go on"),))
-    group = RolloutGroup("bob", *R0, 0, Question("?", None, "a"), (said, said))
-    (refusal,) = admission("unverified").refusals("bob", R0, [group])
-    assert refusal
-    assert refusal.reason == "reply_mismatch"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from swarm.store.folder.store import FolderStore
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.messages import MetricsRow, RolloutEntry, RolloutFile
+from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_row, make_settings, put, run_of
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
@@ -79,49 +79,11 @@ async def test_forgeries_are_refused_without_being_scored(layout: Layout, forger
     assert intake.arrived == [(key, "mallory")], "nobody waits for it"
 
 
-async def test_regenerable_admits_what_was_not_drawn_and_each_text_once(layout: Layout) -> None:
-    intake = TestedIntake(layout, admit="regenerable")
-    publish(layout, make_rollouts("bob", R0))
-    publish(layout, as_spoken_by(make_rollouts("bob", R0), "abe", R0))
-    publish(layout, with_origin(make_rollouts("carol", R0), seed=5))
-    await intake.look()
-    assert len(intake.groups("abe", "bob", "carol")) == 4, "two of carol's, and two that are another's, too"
-    assert intake.refused() == {}
-
-
-# ── without origin ──────────────────────────────────────────────────────────────────────────────────────────────────
-def foreign(peer: str, answer: str | None) -> RolloutFile:
-    """As another implementation might write it."""
-    texts = ("<answer> 7 </answer>", "<answer>8</answer>", "7")
-    file = make_rollouts(peer, R0, groups=1)
-    file.groups["0"].origin, file.groups["0"].answer = None, answer
-    file.rollouts["0"] = [RolloutEntry(prompt="3 + 4?", response=text, reward=0.25) for text in texts]
-    return file
-
-
 async def test_groups_without_origin_are_refused(layout: Layout) -> None:
-    intake = TestedIntake(layout, admit="regenerable")
-    publish(layout, foreign("mallory", "7"))
-    await intake.look()
-    assert intake.refused() == {"mallory": {"no_origin": 1}}
-
-
-async def test_unverified_admits_them_by_equality_of_text_with_their_publishers_answer(layout: Layout) -> None:
-    intake = TestedIntake(layout, admit="unverified")
-    publish(layout, foreign("mallory", "7 "))
-    await intake.look()
-    (scored,) = intake.groups("mallory")
-    assert scored.rewards == (1.0, 0.0, 0.0)
-    assert not scored.group.question.verifiable
-    assert scored.group.question.task == "unverified"
-    counts = intake.intake.close_round(0)
-    assert (counts.refused, counts.false_claims) == ({}, {}), "its rewards may be finer than ours"
-
-
-@pytest.mark.parametrize("answer", [None, "", "  "])
-async def test_unverified_needs_an_answer_to_hold_them_against(layout: Layout, answer: str | None) -> None:
-    intake = TestedIntake(layout, admit="unverified")
-    publish(layout, foreign("mallory", answer))
+    file = make_rollouts("mallory", R0, groups=1)
+    file.groups["0"].origin = None
+    intake = TestedIntake(layout)
+    publish(layout, file)
     await intake.look()
     assert intake.refused() == {"mallory": {"no_origin": 1}}
 

@@ -16,13 +16,11 @@ from swarm.node.sharing.verification import (
     MOST_KILLED,
     TEXTS_AT_ONCE,
     GroupVerdict,
-    score_by_equality,
     verify,
 )
-from swarm.tasks.answer import ANSWER_LIMIT
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
+from swarm.types import Completion, Origin, RolloutGroup, RoundKey
 from swarm.wire.codec import Claims, to_claims, to_groups
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts
 
@@ -150,24 +148,3 @@ async def test_a_published_answer_has_to_be_the_true_one_where_there_is_one(answ
     ((verdict,),) = await verdicts_of(FakeTaskSource(), groups, [Claims(said, claims.rewards)])
     assert (verdict.scored is None) == refused
     assert (verdict.refusal.reason if verdict.refusal else "") == ("false_answer" if refused else "")
-
-
-@pytest.mark.parametrize(
-    ("text", "reward"),
-    [
-        ("<answer>7</answer>", 1.0),
-        ("so <answer>\n 7 </answer>.", 1.0),
-        ("<answer>7.0</answer>", 0.0),
-        ("7", 0.0),
-        ("<answer></answer>", 0.0),
-        ("<answer>__import__('os').abort()</answer>", 0.0),
-    ],
-)
-def test_without_origin_an_answer_counts_if_it_is_the_publishers_to_the_letter(text: str, reward: float) -> None:
-    assert score_by_equality(Question("3 + 4?", None, " 7 "), [text, text]).rewards == (reward, reward)
-
-
-@pytest.mark.parametrize("truth", [None, "", "x" * (ANSWER_LIMIT + 1)])
-def test_without_an_answer_or_with_an_endless_one_nothing_is_right(truth: str | None) -> None:
-    texts = ["<answer></answer>", f"<answer>{truth}</answer>"]
-    assert score_by_equality(Question("3 + 4?", None, truth), texts).rewards == (0.0, 0.0)
