@@ -70,7 +70,7 @@ class PlayingNode:
     look: Callable[[], Awaitable[None]]
     """Sees who is there, and on a clock of its own what they have published."""
     loop_lag: Callable[[], float]
-    """Seconds of the event loop's longest lag since the last call."""
+    """Seconds of the event loop's longest lag in this round so far."""
     tasks: TaskGroup
 
 

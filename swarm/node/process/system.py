@@ -62,29 +62,34 @@ PERIOD = 0.05
 
 
 class LoopLag:
-    """Measures the event loop's lag by how far a short sleep overshoots."""
+    """Measures the event loop's lag while rounds are played, by how far a short sleep overshoots."""
 
     def __init__(self) -> None:
-        self._most: list[float] = []
+        self._rounds: dict[object, float] = {}
+        """Rounds that are played -> the longest lag in each so far, seconds."""
+        self._begun = anyio.Event()
 
-    def reader(self) -> Callable[[], float]:
-        """Returns a function for one node that gives the seconds of the longest lag since its last call."""
-        index = len(self._most)
-        self._most.append(0.0)
-
-        def take() -> float:
-            most, self._most[index] = self._most[index], 0.0
-            return most
-
-        return take
+    @contextmanager
+    def of_a_round(self) -> Iterator[Callable[[], float]]:
+        """Measures while the block runs; gives a function that returns the longest lag so far, seconds."""
+        one = object()
+        self._rounds[one] = 0.0
+        self._begun.set()
+        try:
+            yield lambda: self._rounds[one]
+        finally:
+            del self._rounds[one]
 
     async def measure(self) -> None:
         """Run until cancelled."""
         while True:
+            if not self._rounds:  # a node that waits for hours is not woken for it
+                self._begun = anyio.Event()
+                await self._begun.wait()
             due = time.monotonic() + PERIOD
             await anyio.sleep(PERIOD)
             late = time.monotonic() - due
-            self._most = [max(most, late) for most in self._most]
+            self._rounds = {one: max(most, late) for one, most in self._rounds.items()}
 
 
 @asynccontextmanager

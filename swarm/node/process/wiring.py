@@ -117,7 +117,7 @@ async def worker_maker(
             task_source=scorer,
             prepare=scorer.start,
             compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
-            loop_lag=lag.reader(),
+            loop_lag=lag.of_a_round,
             others_ready=together.wait,
         )
 

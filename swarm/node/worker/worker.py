@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Set
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 
@@ -73,7 +74,7 @@ class Worker:
         task_source: TaskSource,
         compute: Compute,
         prepare: Prepare = anyio.lowlevel.checkpoint,
-        loop_lag: Callable[[], float] = lambda: 0.0,
+        loop_lag: Callable[[], AbstractContextManager[Callable[[], float]]] = lambda: nullcontext(lambda: 0.0),
         others_ready: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
     ) -> None:
         """Make a worker that has not begun.
@@ -81,7 +82,7 @@ class Worker:
         Args:
             universe: what the run may ask.
             prepare: starts what scores answers; called when the node is registered, while it loads its policy.
-            loop_lag: gives the seconds of the event loop's longest lag since its last call.
+            loop_lag: measures the event loop while its block runs; gives the longest lag so far, seconds.
             others_ready: returns once all nodes that are to begin their first round together have asked as often.
         """
         assigned, mixture = questions_of(ctx.settings, universe), own_mixture(ctx.settings, universe)
@@ -282,8 +283,9 @@ class Worker:
         return {"resume": command_line({**self._ctx.settings.as_environment(), **own}, self._ctx.settings.role)}
 
     async def _play(self, begins: m.Generate, on_own_clock: bool, tasks: TaskGroup) -> None:
-        around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), self._loop_lag, tasks)
-        done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
+        with self._loop_lag() as lag:
+            around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), lag, tasks)
+            done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
         self._tell(m.Submitted(done.key))
         if (bill := self._rounds.bill) and bill.closed:
             self.stop(0)

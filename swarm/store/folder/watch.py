@@ -2,6 +2,7 @@
 
     watcher's event, start, failure or end ─▶ one hint
     a folder that went, or became another one ─▶ the watcher starts anew, as for a folder that came
+    no new name for CALM_AFTER                ─▶ it starts anew as one that looks seldom, until the next one
 
     rollouts/                 given, so watched
       round_9/ round_8/ ...   the newest, by the kernel's own time of change
@@ -45,19 +46,17 @@ from swarm.store.health import NEWEST_WATCHED
 
 logger = get_logger(__name__)
 
-DEBOUNCE_MS, STEP_MS = 50, 2
-"""Measured: 3 ms on a quiet folder, 5 on a busy one, for 1.4 % of a core. A step of 10 gave 13 and 19 ms for 0.7 %, one
-of 1 gave 2 ms for 2.2 %, and the defaults 68 and 1,619 ms."""
-RETURN_MS = 200
-"""How often the watching thread comes up for air: only then it notices that it is to end. No event is lost by it."""
-OPTIONS: dict[str, Any] = {
-    "watch_filter": None,
-    "debounce": DEBOUNCE_MS,
-    "step": STEP_MS,
-    "rust_timeout": RETURN_MS,
-    "yield_on_timeout": True,
-}
-"""Options of watchfiles, as nodes watch and as the doctor tries it."""
+OPTIONS: dict[str, Any] = {"watch_filter": None, "debounce": 50, "yield_on_timeout": True}
+QUICK: dict[str, Any] = {"step": 2, "rust_timeout": 200}
+"""Milliseconds between two looks at what the kernel told, and after which a batch is given in any case. Measured: 3 ms
+on a quiet folder, 5 on a busy one, for 1.4 % of a core. A step of 10 gave 13 and 19 ms for 0.7 %, one of 1 gave 2 ms
+for 2.2 %, and the defaults 68 and 1,619 ms."""
+CALM: dict[str, Any] = {"step": 50, "rust_timeout": 2_000}
+"""The same while nothing happens: a node may wait for hours."""
+CALM_AFTER = 5.0
+"""Seconds without an event of a name that had none before: heartbeats are written again and again."""
+MOST_TOLD = 4096
+"""Names that had one; strangers choose them."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
 HEALTHY = 30.0
 """Seconds that a watcher has to watch for its next failure to count as a first one."""
@@ -119,6 +118,10 @@ class _Watcher:
         """Path -> which folder was there when it was to be watched; empty while it does not watch."""
         self.heard = 0
         """Grows with every event and every start."""
+        self._told: set[str] = set()
+        """Paths that had an event."""
+        self._news_at = anyio.current_time()
+        self._calm = False
 
     async def run(self) -> None:
         """Watches until cancelled."""
@@ -159,10 +162,12 @@ class _Watcher:
         return now - since < VANISHING_MOST
 
     async def _while_folders_stay(self) -> str:
-        """Wake for every event until a folder came or went: "". Raises whatever the library does."""
-        to_watch = await to_thread.run_sync(self._found, self._among_them())
-        changes = watchfiles.awatch(*sorted(to_watch), recursive=False, **OPTIONS)
+        """Wake for every event until a folder came or went, or another pace is due: "". Raises as the library does."""
+        to_watch, stop = await to_thread.run_sync(self._found, self._among_them()), anyio.Event()
+        pace = CALM if self._calm else QUICK
+        changes = watchfiles.awatch(*sorted(to_watch), recursive=False, stop_event=stop, **OPTIONS, **pace)
         async with aclosing(changes), anyio.create_task_group() as tasks:
+            tasks.start_soon(_set_when_cancelled, stop)
             tasks.start_soon(
                 self._catch_up, to_watch
             )  # runs when the next line waits: the watches are in place by then
@@ -170,11 +175,21 @@ class _Watcher:
                 if batch:
                     self.heard += 1
                     self._hint()
+                    self._note_news({path for _, path in batch})
                 if len(batch) >= BUSY:
                     await anyio.sleep(BUSY_PAUSE)  # the library gathers what comes meanwhile
-                if not self.watched or await to_thread.run_sync(self._others_to_watch, batch, self._among_them()):
+                others = not self.watched or await to_thread.run_sync(self._others_to_watch, batch, self._among_them())
+                calm, self._calm = self._calm, anyio.current_time() - self._news_at >= CALM_AFTER
+                if others or calm != self._calm:
+                    tasks.cancel_scope.cancel()
                     return ""
+            tasks.cancel_scope.cancel()
         return "the watcher ended by itself"
+
+    def _note_news(self, paths: set[str]) -> None:
+        if not paths <= self._told:
+            self._news_at = anyio.current_time()
+            self._told = (self._told if len(self._told) < MOST_TOLD else set()) | paths
 
     def _found(self, among_them: Sequence[Within]) -> Mapping[Path, tuple[int, int]]:
         """Finds the folders that are to be watched now. Blocking; raises OSError."""
@@ -200,6 +215,14 @@ class _Watcher:
             if change == watchfiles.Change.added and not is_watched and _may_be_new_folder(path):
                 return True
         return False
+
+
+async def _set_when_cancelled(stop: anyio.Event) -> None:
+    """Ends the library's thread: who is cancelled waits for it, and is told only when it has ended."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        stop.set()
 
 
 def which_folders(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:

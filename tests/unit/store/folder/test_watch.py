@@ -170,6 +170,52 @@ async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: 
             await anyio.sleep(0.01)
 
 
+@pytest.fixture
+def paces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The step of each start of the library's watcher."""
+    awatch, found = watchfiles.awatch, list[int]()
+
+    def remembered(*folders: Path, **options: Any) -> Any:
+        found.append(options["step"])
+        return awatch(*folders, **options)
+
+    monkeypatch.setattr(watchfiles, "awatch", remembered)
+    monkeypatch.setattr(watch, "CALM_AFTER", 0.1)
+    return found
+
+
+async def test_while_nothing_happens_it_looks_seldom_still_wakes_and_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paces: list[int]
+) -> None:
+    monkeypatch.setitem(watch.CALM, "rust_timeout", round(1000 * NEVER))
+    async with hints(tmp_path) as wakes:
+        with anyio.fail_after(PATIENCE):
+            while len(paces) < 2:  # noqa: ASYNC110 - nobody is told that it calmed down
+                await anyio.sleep(0.01)
+        for number in range(2):  # the second, of a batch that nobody waits for yet, is looked for at the restart
+            await anyio.Path(tmp_path / f"{number}.json").touch()
+            await wait_for(tmp_path / f"{number}.json", wakes)
+        with anyio.fail_after(PATIENCE):
+            while len(paces) < 3:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+    assert paces[:3] == [watch.QUICK["step"], watch.CALM["step"], watch.QUICK["step"]]
+
+
+async def test_a_file_that_is_written_again_and_again_still_wakes_and_is_no_reason_to_look_often(
+    tmp_path: Path, paces: list[int]
+) -> None:
+    heartbeat = anyio.Path(tmp_path / "anna.json")
+    async with hints(tmp_path) as wakes:
+        with anyio.fail_after(PATIENCE):
+            while len(paces) < 2:
+                await heartbeat.write_text("beats")
+                await wakes.receive()
+            for _ in range(5):
+                await heartbeat.write_text("beats")
+                await wakes.receive()
+    assert paces == [watch.QUICK["step"], watch.CALM["step"]]
+
+
 # ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
 def watchers() -> list[str]:
     """What the kernel tells of each inotify instance of this process."""
