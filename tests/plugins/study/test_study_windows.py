@@ -51,7 +51,7 @@ def test_tables_figures_and_reports_are_there_what_they_are_here_to_the_byte(tmp
     assert found["windows"] == found["this"]
     said, files = found["this"]
     assert [answer.code for answer in said] == [0] * len(said)
-    assert "studies/one/report/index.html" in files
+    assert "studies/one/report/report.md" in files
     report = [name.rpartition("/")[2] for name in files if name.startswith("studies/one/report/figures/")]
     drawn = {name.partition(".")[0] for name in report}
     assert len(drawn) > 5

@@ -2,7 +2,6 @@
 
     totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
                                                      ├ as declared ─────────▶ Comparison, one per declaration, p_holm
-                                                     ├ by group ────────────▶ Variance, one per group
                                                      └ format x content ────▶ factors, one row per configuration
 
 The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is the
@@ -20,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect
-from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, Sample, anova, holm, paired, welch, zero
+from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Sample, holm, paired, welch, zero
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 
 SeedValues = dict[int, float]
@@ -273,24 +272,6 @@ def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]
     told = [row if isinstance(row, dict) else row._asdict() for row in rows]
     table = pd.DataFrame(told, columns=[*columns])
     return table.astype({name: "float64" for name in columns if name not in ONES})
-
-
-class Variance(NamedTuple):
-    """The analysis of variance over the configurations of one group."""
-
-    group: str
-    configurations: tuple[str, ...]
-    anova: Anova
-
-
-def variance_by_group(totals: pd.DataFrame, record: StudyRecord) -> list[Variance]:
-    """One-way analysis of variance over the configurations of each group, finished runs alone."""
-    groups: dict[str, dict[str, Sample]] = defaultdict(dict)
-    samples = samples_by_configuration(totals, record, "cumulative_reward")
-    for known in record.configurations:
-        if known.name in samples:
-            groups[known.group][known.name] = [*samples[known.name].values()]
-    return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
 
 
 FACTORS = {"reward": "cumulative_reward", "format": "cumulative_tagged", "content": "reward_given_tagged"}

@@ -1,6 +1,6 @@
 """Curves over rounds, from the rows of a study's nodes.
 
-    metrics of a run ─▶ by_agent          metrics of a configuration ─mean over agents─▶ by_seed ─▶ mean_band
+    rows of a configuration, one per run and round ─▶ by_seed ─▶ mean_band
 
 A moving average looks back only, over `window` rounds, or over those that there are at the start.
 """
@@ -37,11 +37,6 @@ def smooth(curves: Curves, window: int) -> Curves:
     return curves.rolling(window, min_periods=1).mean()
 
 
-def by_agent(run: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
-    """Returns one run: its rounds down, its agents across."""
-    return run.pivot_table(index="round", columns="node_id", values=column, aggfunc="last", observed=True).sort_index()
-
-
 def by_seed(configuration: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
     """Returns one configuration: its rounds down, its seeds across; the mean over the agents of each run."""
     return configuration.pivot_table(index="round", columns="seed", values=column, aggfunc="mean").sort_index()
@@ -59,12 +54,6 @@ def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
     mean_R = values_R_S.mean(axis=1)
     half_R = stats.t.ppf(0.975, seeds - 1) * values_R_S.std(axis=1, ddof=1) / math.sqrt(seeds)
     return mean_R - half_R, mean_R + half_R
-
-
-def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Returns, for each configuration, the rows of its lowest seed that has any."""
-    first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
-    return metrics[metrics["seed"] == first]
 
 
 def median_or_later(costs: pd.Series[float]) -> float:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("matplotlib")
-
 import pandas as pd
+import pytest
 
 from swarm.plugins.study.analysis.by_model import models_table, rewards_by_model, weaker_over_stronger
 from swarm.plugins.study.analysis.measures import totals
-from swarm.plugins.study.report.sections import SECTIONS
-from tests.plugins.study.analysis.frames_by_hand import make_metrics
-from tests.plugins.study.report.report_factory import make_evidence, make_record
+from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record
 
-SECTION = next(one for one in SECTIONS if one.title == "By model")
-RECORD = make_record("mixed", ("alone", "shared"), (1, 2), ("a", "b", "c"), 2)
+RECORD = make_record("alone", "shared")
 
 
 def metrics(name: str, seed: int, rewards: list[list[float]], models: list[str]) -> pd.DataFrame:
@@ -31,12 +25,11 @@ def test_the_mean_is_over_the_nodes_of_a_model_and_the_sum_over_the_rounds() -> 
     assert (strong["model"], strong["nodes"], strong["node_reward"]) == ("strong", 2, pytest.approx(0.9))
 
 
-def test_a_study_whose_swarms_have_one_model_each_has_no_such_section() -> None:
+def test_a_study_whose_swarms_have_one_model_each_has_no_such_rows() -> None:
     rows = pd.concat(
         [metrics("alone", 1, [[0.1, 0.3]], ["weak", "weak"]), metrics("shared", 1, [[0.1, 0.3]], ["strong", "strong"])]
     )
     assert rewards_by_model(rows).empty
-    assert not SECTION.when(make_evidence(RECORD, models=rewards_by_model(rows)))
 
 
 def test_each_model_is_measured_by_itself_in_the_baseline() -> None:

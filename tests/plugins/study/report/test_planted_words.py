@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -9,18 +11,13 @@ pytest.importorskip("matplotlib")
 import msgspec
 import pandas as pd
 
-from swarm.plugins.study.analysis.planted import planted_by_round, planted_table
-from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.parts import ShownSection, show
-from swarm.plugins.study.report.sections import SECTIONS
+from swarm.plugins.study.analysis.planted import planted_by_round
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
-from tests.plugins.study.report.report_factory import make_evidence, make_record
-
-SECTION = next(one for one in SECTIONS if one.title == "Planted words")
+from tests.plugins.study.report.report_factory import make_evidence, make_record, table_of
 
 
-def planted_section(evidence: Evidence) -> ShownSection | None:
-    return show(SECTION, evidence)
+def planted_table(**tables: pd.DataFrame) -> list[dict[Any, Any]]:
+    return table_of("planted", make_evidence(RECORD, **tables)).to_dict("records")
 
 
 RUNS = pd.DataFrame(
@@ -62,7 +59,7 @@ ROUNDS = pd.DataFrame(
 
 def test_means_over_seeds_stand_beside_the_least_and_the_most() -> None:
     rounds = ROUNDS.assign(pieces=ROUNDS["pieces"].where(ROUNDS["round"] >= 10, 0.9))
-    honest, two = planted_table(RUNS, rounds).to_dict("records")
+    honest, two = planted_table(runs=RUNS, planted=rounds)
     assert (honest["planted_final"], honest["pieces_final"], honest["honest_reward"]) == (0.0, 0.0, 1.0)
     assert (two["planted_final"], two["planters_logprob"]) == (0.75, -4.0)
     assert [two[f"pieces_{name}"] for name in ("final", "least", "most")] == pytest.approx([0.2, 0.1, 0.3])
@@ -70,25 +67,16 @@ def test_means_over_seeds_stand_beside_the_least_and_the_most() -> None:
     assert two["honest_reward"] == pytest.approx(0.6)
 
 
-def test_without_rollout_files_pieces_are_not_known_and_nothing_is_drawn() -> None:
-    evidence = make_evidence(RECORD, runs=RUNS)
-    assert planted_table(RUNS, evidence.planted)["pieces_final"].isna().all()
-    section, drawn = planted_section(evidence), planted_section(make_evidence(RECORD, runs=RUNS, planted=ROUNDS))
-    assert section
-    assert drawn
-    assert [len(section.parts), len(drawn.parts)] == [1, 2]
-
-
-def test_where_all_rollout_files_are_gone_the_rest_is_still_told() -> None:
+def test_where_all_rollout_files_are_gone_pieces_are_not_known_and_the_rest_is_told() -> None:
     gone = planted_by_round(
         RECORD_OF_TWO, make_metrics([[0.5, 0.1]] * 12, "two", answer_tag_rate=0.5), lambda _: NO_COMPLETIONS
     )
-    evidence = make_evidence(RECORD_OF_TWO, runs=RUNS, planted=gone)
-    assert planted_table(RUNS, evidence.planted)["pieces_final"].isna().all()
-    assert planted_section(evidence)
     assert gone["tagged"].tolist() == [0.5] * 12
+    for honest, two in (planted_table(runs=RUNS), planted_table(runs=RUNS, planted=gone)):
+        assert pd.isna(two["pieces_final"])
+        assert honest["honest_reward"] == 1.0
 
 
 @pytest.mark.parametrize("runs", [RUNS.drop(columns="planted"), RUNS.assign(planted=float("nan"))])
-def test_studies_without_planted_words_have_no_such_section(runs: pd.DataFrame) -> None:
-    assert planted_section(make_evidence(RECORD, runs=runs)) is None
+def test_studies_without_planted_words_have_no_such_table(runs: pd.DataFrame) -> None:
+    assert planted_table(runs=runs) == []

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("matplotlib")
-
-import msgspec
 import pandas as pd
+import pytest
 
 from swarm.plugins.study.analysis.splits import (
     moves_by_configuration,
-    phases,
     quality_and_split,
     split_measures,
     splits_by_round,
 )
 from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.record import ConfigurationRecord
-from swarm.plugins.study.report import figures
-from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.sections import SECTIONS
-from tests.plugins.study.analysis.frames_by_hand import make_metrics
-from tests.plugins.study.report.report_factory import cut_short, make_evidence, make_record, write_study
-
-SECTION = next(one for one in SECTIONS if one.title == "How the split moved")
-RECORD = make_record("rules", ("4/4", "gradient"), (1, 2), ("alice", "bob"), 12)
+from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record
 
 
 def metrics(J: Sequence[Sequence[float]], seed: int = 1, **columns: Any) -> pd.DataFrame:
@@ -88,28 +75,8 @@ def test_runs_and_nodes_are_told_apart() -> None:
     assert found["changes"].to_dict() == {1: 0.0, 2: 0.0}
 
 
-def test_a_configuration_is_the_mean_over_its_runs_and_settles_in_the_median() -> None:
-    early, late = [[4.0]] * 14, [[1.0]] * 2 + [[4.0]] * 12
-    for runs, settled in (((early, late), 1.0), ((early, [[4.0]] * 13 + [[1.0]]), None)):
-        rows = pd.concat([metrics(J, seed) for seed, J in enumerate(runs, start=1)])
-        (row,) = phases(splits_by_round(rows)).to_dict("records")
-        assert math.isnan(row["settled"]) if settled is None else row["settled"] == settled
-    assert row["J_last"] == pytest.approx((4.0 + 3.25) / 2)
-
-
-def test_rows_without_a_rule_have_no_section() -> None:
-    rows = make_metrics([[0.1, 0.2]])
-    assert splits_by_round(rows).empty
-    empty = dict.fromkeys(("mean_adaptive_I", "mean_adaptive_J", "least_adaptive_J", "most_adaptive_J"), math.nan)
-    runs = pd.DataFrame([{"configuration": "4/4", **empty}])
-    assert not SECTION.when(make_evidence(RECORD, runs=runs))
-
-
-def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:
-    write_study(tmp_path, configurations=("gradient",), adaptive_I=4, adaptive_J=4)
-    cut_short(tmp_path, "small-0-s3", 5)
-    figure = figures.split_trajectory(read_evidence(tmp_path, "small", None))
-    assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5
+def test_rows_without_a_rule_have_no_split() -> None:
+    assert splits_by_round(make_metrics([[0.1, 0.2]])).empty
 
 
 def with_quality(quality: Sequence[float], J: Sequence[float]) -> dict[str, Any]:
@@ -134,12 +101,10 @@ def test_a_j_that_never_changed_has_no_correlation() -> None:
 
 
 @pytest.mark.parametrize(("last", "adapted"), [(4.25, False), (5.0, True)])
-def test_a_rule_that_never_left_its_first_j_is_said_in_plain_words(tmp_path: Path, last: float, adapted: bool) -> None:
+def test_a_rule_that_never_left_its_first_j_is_said_in_plain_words(last: float, adapted: bool) -> None:
     rule = ConfigurationRecord(name="gradient", settings={"adaptive": True, "adaptive_rule": "gradient"})
-    record = msgspec.structs.replace(RECORD, configurations=(RECORD.configurations[0], rule))
-    rows = metrics([[4.0]] * 3 + [[last]])
-    splits = splits_by_round(rows)
-    found = not_adapting(record, moves_by_configuration(splits))
+    splits = splits_by_round(metrics([[4.0]] * 3 + [[last]]))
+    found = not_adapting(make_record("4/4", rule), moves_by_configuration(splits))
     assert bool(found) != adapted
     assert adapted or "gradient did not adapt: J was never more than 0.250 away" in found[0]
     assert moves_by_configuration(splits.drop(columns=["furthest"])) == {}, "tables that do not tell"
