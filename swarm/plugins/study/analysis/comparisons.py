@@ -1,4 +1,4 @@
-"""Comparisons of configurations: with their baselines, as declared beforehand, window by window of held-out questions.
+"""Comparisons of configurations: with their baselines, and as declared beforehand.
 
     totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
                                                      ├ as declared ─────────▶ Comparison, one per declaration, p_holm
@@ -30,7 +30,7 @@ NO_SPREAD = "no spread"
 """Likewise."""
 EXPLORATORY = "exploratory"
 """Why there is no p-value, where none is wanted."""
-ONES = ("configuration", "group", "baseline", "measure", "test", "hypothesis", "untested", "n", "n_baseline", "round")
+ONES = ("configuration", "group", "baseline", "measure", "test", "hypothesis", "untested", "n", "n_baseline")
 """Columns of a table of comparisons that are text or counts; all others are numbers that may be missing."""
 
 
@@ -81,8 +81,6 @@ class Comparison(NamedTuple):
     test: str = "welch"
     """One of swarm.plugins.study.record.TESTS."""
     hypothesis: str = ""
-    round: int = 0
-    """First of the window of rounds, of held-out questions."""
 
     @property
     def untested(self) -> str:
@@ -232,39 +230,6 @@ def declared_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     numbers = Comparison._fields[Comparison._fields.index("improvement") : Comparison._fields.index("hedges_g")]
     rows = declared_results(totals, record)
     return as_table(rows, [*first, *numbers]).assign(untested=[row.untested for row in rows])
-
-
-def judged_table(windows: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """compare_judged as a frame, with `untested`: why there is no p-value."""
-    columns = ["configuration", "baseline", "round", "n", "n_baseline", "mean", "baseline_mean"]
-    rows = compare_judged(windows, record)
-    table = as_table(rows, [*columns, "t", "df", "p", "hedges_g"])
-    if not record.tests:
-        return table.assign(t=float("nan"), df=float("nan"), p=float("nan"), untested=EXPLORATORY)
-    return table.assign(untested=[row.untested for row in rows])
-
-
-def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
-    """Returns each configuration against its baseline, window by window; windows that one side has not reached are left
-    out.
-
-    The paper's section 6 compares round by round, with nodes as its samples. Here the seed is the unit: nodes of one
-    swarm learn from each other and are no independent samples.
-
-    Args:
-        windows: from swarm.plugins.study.analysis.judged.pass_at_1.
-        record: the study.
-    """
-    rates = {
-        str(name): {int(str(first)): own["pass_at_1"].tolist() for first, own in rows.groupby("round")}
-        for name, rows in windows.groupby("configuration")
-    }
-    return [
-        Comparison(known.name, known.baseline, round=first, **compare(rates[known.name][first], theirs[first]))
-        for known in record.configurations
-        if known.baseline != known.name and known.name in rates and (theirs := rates.get(known.baseline))
-        for first in sorted(rates[known.name].keys() & theirs.keys())
-    ]
 
 
 def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

@@ -5,7 +5,6 @@ shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from swarm.plugins.study.analysis.planted import planted_by_round
 from swarm.plugins.study.analysis.propagation import crossings, learners, possible
 from swarm.plugins.study.analysis.splits import splits_by_round
 from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics
-from swarm.plugins.study.record import RunRecord, StudyRecord, open_run, read_run, read_study
+from swarm.plugins.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.records.files import read_exam
 from swarm.store.run import Run
 from swarm.views.tables.frames import get_rollouts
@@ -213,22 +212,12 @@ def _exam_of(run: Run) -> list[ExamRow]:
 def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per planned run: the rounds that it has rows of, and how many rows are missing or too many in
     these."""
-    runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
-    found = [_run_row(run, runs, record) for run in record.runs]
-    columns = [*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"]
-    return pd.DataFrame(found, columns=columns)
-
-
-def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRecord) -> dict[str, Any]:
-    rows = runs.get(run.experiment, pd.Series(dtype="int64"))
-    done, beyond = len(rows), rows - record.nodes_of(run.configuration)
-    return {
-        "configuration": run.configuration,
-        "seed": run.seed,
-        "experiment": run.experiment,
-        "rounds": done,
-        "planned": record.rounds,
-        "rows_missing": int(-beyond.clip(upper=0).sum()),
-        "rows_beyond": int(beyond.clip(lower=0).sum()),
-        "state": FINISHED if done >= record.rounds else "unfinished" if done else "not begun",
-    }
+    rows_by_round = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
+    found = []
+    for run in record.runs:
+        rows = rows_by_round.get(run.experiment, pd.Series(dtype="int64"))
+        done, beyond = len(rows), rows - record.nodes_of(run.configuration)
+        state = FINISHED if done >= record.rounds else "unfinished" if done else "not begun"
+        missing, more = int(-beyond.clip(upper=0).sum()), int(beyond.clip(lower=0).sum())
+        found.append((run.configuration, run.seed, run.experiment, done, record.rounds, missing, more, state))
+    return pd.DataFrame(found, columns=[*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"])

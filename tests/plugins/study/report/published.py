@@ -108,11 +108,10 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
 
 def _shares(own: dict[str, Any], found: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Some columns as percent of those of each other configuration."""
-    columns = ("mean", "final_reward", "price_tokens_generated")
     return {
         f"{column}_share_of_{name}": 100 * own[column] / other[column]
         for name, other in found.items()
-        for column in columns
+        for column in ("mean", "final_reward")
         if column in own and column in other
     }
 
@@ -128,37 +127,25 @@ def _lead(own: float, baseline: float) -> float:
 
 
 def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The tables whose rows are configurations; where others have columns of the same names, with a prefix."""
-    yield from (found[name] for name in ("final_reward", "oscillation", "factors", "comparison"))
+    """The tables whose rows are configurations, a later one over those before; where rows are more, with a prefix."""
+    plain = ("price", "informative_groups", "final_reward", "oscillation", "factors", "planted", "effect_by_start")
+    yield from (found[name] for name in (*plain, "comparison") if name in found)
     declared = found.get("declared", pd.DataFrame(columns=["measure", "baseline"]))
     for measure, rows in declared.groupby("measure"):
         short = measure in ("cumulative_reward", "learned_from_others")
         yield _prefixed(rows, "declared_" if short else f"declared_{measure}_")
     for baseline, rows in declared.groupby("baseline"):
         yield _prefixed(rows, f"against_{baseline}_")
-    for name, prefix in (
-        ("split_phases", ""),
-        ("planted", ""),
-        ("price", "price_"),
-        ("taught_by", "taught_"),
-        ("informative_groups", "supply_"),
-        ("effect_by_start", "start_"),
-    ):
-        if len(rows := found.get(name, pd.DataFrame())):
-            yield _prefixed(rows, prefix)
-    if len(rows := found.get("exam", pd.DataFrame())):
-        examined = rows.groupby("configuration", observed=True)
-        yield from (
-            _prefixed(own.reset_index(), prefix)
-            for own, prefix in ((examined.first(), "began_"), (examined.last(), "ended_"))
-        )
+    if "exam" in found:
+        examined = found["exam"].groupby("configuration", observed=True)
+        yield _prefixed(examined.first().reset_index(), "began_")
+        yield _prefixed(examined.last().reset_index(), "ended_")
     for name, prefix in (("learned", ""), ("learned_exam", "exam_")):
-        rows = found.get(name, pd.DataFrame())
-        for whose, own in rows.groupby("whose", observed=True) if len(rows) else ():
+        for whose, own in found[name].groupby("whose", observed=True) if name in found else ():
             yield _prefixed(own.groupby("configuration", observed=True).last().reset_index(), f"{prefix}{whose}_")
-    if len(rows := found.get("by_model", pd.DataFrame())):
-        models = rows["configuration"].astype(str) + " " + rows["model"]
-        yield rows.assign(configuration=models, gain=100 * rows["improvement"])
+    if "by_model" in found:
+        rows = found["by_model"]
+        yield rows.assign(configuration=rows["configuration"] + " " + rows["model"], gain=100 * rows["improvement"])
 
 
 def _prefixed(rows: pd.DataFrame, prefix: str) -> pd.DataFrame:
@@ -180,7 +167,7 @@ _NEARER = (
     "{0[declared_planters_logprob_difference_high]:+.2f})"
 )
 _P = "{0[declared_p_holm]:p}"
-_PRICE = "{0[final_reward]:.3f} | {0[price_tokens_generated]:,.0f} | {0[price_bytes_per_reward]:,.0f}"
+_PRICE = "{0[final_reward]:.3f} | {0[tokens_generated]:,.0f} | {0[bytes_per_reward]:,.0f}"
 _LATE = "{0[final_lead]:+.1f} % ({0[final_lead_low]:+.1f} to {0[final_lead_high]:+.1f})"
 _BALANCED = "declared_reward_given_tagged_balanced"
 _EXAMINED = "{0[began_pass_at_1]:.3f} | {0[ended_pass_at_1]:.3f} | PERCENT % | {0[ended_given_answered]:.2f} |"
@@ -228,7 +215,7 @@ PUBLISHED = (
         *(
             _of(
                 "starting-reward",
-                f"| {shown} at {{0[start_starting_reward]:.3f}} | 8/0: {{1[mean]:.1f}} of 480 | 8x60, {{0[n]:.0f}}",
+                f"| {shown} at {{0[starting_reward]:.3f}} | 8/0: {{1[mean]:.1f}} of 480 | 8x60, {{0[n]:.0f}}",
                 f"{start}pc-4/4, {start}pc-8/0",
             )
             for start, shown in (("0.6", EFFECT), ("10", SIGNED))
@@ -306,7 +293,7 @@ PUBLISHED = (
         *(
             _of(
                 "starting-reward",
-                f"| {start} % | {{1[start_starting_reward]:.3f}} | {MEAN} | {_at(1, MEAN)} | {_at(1, shown)} | "
+                f"| {start} % | {{1[starting_reward]:.3f}} | {MEAN} | {_at(1, MEAN)} | {_at(1, shown)} | "
                 f"{_at(1, _P)} | x{{1[format]:.2f}} | x{{1[content]:.2f}} |",
                 f"{start}pc-8/0, {start}pc-4/4",
             )
@@ -476,7 +463,7 @@ PUBLISHED = (
                 "| " + " | ".join(_at(place, cell) for place in range(6)) + " |",
                 *("4/4-of-1", "4/4-of-2", "4/4", "4/4-of-8", "4/4-of-16", "4/4-of-32"),
             )
-            for cell in (MEAN, "{0[supply_measured]:.2f}")
+            for cell in (MEAN, "{0[measured]:.2f}")
         ),
     ),
 )
