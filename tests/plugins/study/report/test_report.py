@@ -36,7 +36,7 @@ from tests.plugins.study.report.report_factory import TASKS, cut_short, write_st
 from tests.plugins.study.study_files import record_file, run_file
 from tests.unit.views.tables.small_study import SMALL
 
-HOSTILE = '<script>alert("x")</script>'
+HOSTILE = '<script>alert("x")</script>\n# y'
 
 
 class Report:
@@ -97,7 +97,7 @@ def test_the_page_links_its_figures_and_comes_out_of_its_tables_again(tmp_path: 
 
 
 def test_names_from_the_folder_are_text_and_only_the_files_asked_for_are_written(tmp_path: Path) -> None:
-    names = (HOSTILE, "![x](http://x)", "a|b", "`x`\n# y", "$x$")
+    names = (HOSTILE, "![x](http://x)", "a|b", "`x`", "$x$")
     record = write_study(
         tmp_path, configurations=("8/0",), seeds=(1,), rounds=4, task_rewards=dict.fromkeys(names, 0.9)
     )
@@ -107,6 +107,7 @@ def test_names_from_the_folder_are_text_and_only_the_files_asked_for_are_written
     assert {Path(name).suffix for name in files_in(page.parent)} == {".md", ".csv", ".json"}
     text = page.read_text("utf-8")
     assert text.count(r"\<script\>") >= 5
+    assert not re.search(r"^\\?# y", text, re.MULTILINE)
     assert not re.search(r"(?<!\\)[<\[`$]", text)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert all(re.fullmatch(r"\|( ([^|\\]|\\.)+ \|)+", line) for line in rows)
@@ -135,7 +136,14 @@ def test_a_cell_has_its_interval_and_the_digits_that_its_size_asks_for(missing: 
 
 def test_of_a_long_table_the_page_has_the_first_rows(tmp_path: Path) -> None:
     write_study(tmp_path, configurations=("8/0",), seeds=range(41), rounds=2)
-    assert "The first 40 of 41 rows; all of them are in tables/runs.csv." in report_of(tmp_path).page
+    report = report_of(tmp_path)
+    assert "The first 40 of 41 rows; all of them are in tables/runs.csv." in report.page
+    assert len(re.findall("^[|] 8/0 [|]", report.said("Runs, settings and versions"), re.MULTILINE)) == 40
+
+
+def test_a_section_without_rows_is_left_out_and_rows_are_in_the_order_of_the_study(plain: Report) -> None:
+    assert {"Planted words", "Learned from others", "Held-out questions"}.isdisjoint(plain.titles)
+    assert [row["configuration"] for row in plain.rows("oscillation")] == ["8/0", "4/4"]
 
 
 def test_an_unfinished_study_says_what_is_missing_and_counts_no_run_that_has_only_begun(tmp_path: Path) -> None:
