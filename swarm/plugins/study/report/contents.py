@@ -64,7 +64,12 @@ CONTENTS = (
             ),
         ),
     ),
-    section("Looked at afterwards (exploratory)", notes.how_to_read_the_rest),
+    section(
+        "Looked at afterwards (exploratory)",
+        "All that follows was looked at after the runs: it describes these runs, may suggest what to declare for the "
+        "next ones, and proves nothing. p-values there, but for Holm's p, are not adjusted for how many there are. "
+        "Intervals hold the true value 95 % of the time one by one, not all at once.",
+    ),
     section(
         "Learned from others",
         "A specialist knows some tables when it starts (own) and none of the others'. Accuracy is the sum of rewards "
@@ -158,8 +163,6 @@ CONTENTS = (
         "(p holm) is adjusted over all rows of the table; an exploratory study has neither. Hedges' g is the "
         f"difference in pooled standard deviations. With fewer than {FEWEST_SEEDS} seeds on either side there is "
         f"neither interval nor test: n < {FEWEST_SEEDS}.",
-        notes.of_sizes,
-        notes.of_budgets,
         Table(
             "comparison",
             "Cumulative reward by configuration.",
@@ -255,7 +258,6 @@ CONTENTS = (
         "Means over the runs that count. Seconds are the wall-clock of one swarm, as if it had the machine to itself. "
         "Tokens and bytes are those of all nodes of a run together. Bytes are what the nodes wrote for each other and "
         "read of each other: rollout files, and weights where they average.",
-        notes.of_sizes,
         Table(
             "price",
             "One run, and a unit of its reward.",

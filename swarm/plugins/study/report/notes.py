@@ -9,7 +9,7 @@ import pandas as pd
 
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.analysis.splits import moves_by_configuration
-from swarm.plugins.study.budget import not_adapting, said_of_sizes, unequal, unequal_budgets
+from swarm.plugins.study.budget import not_adapting, said_of_sizes, unequal
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.report.evidence import FINISHED, Evidence
 from swarm.plugins.study.report.parts import is_missing
@@ -158,31 +158,9 @@ def what_was_run(evidence: Evidence) -> Iterator[str]:
         f"{record.rounds} rounds.{judged} A configuration a/b takes a = I local and b = J external rollout groups per "
         "round, unless its settings say otherwise. The unit of all statistics is the seed, that is, a whole run."
     )
-    yield from of_sizes(evidence)
+    yield said_of_sizes(record)
     yield f"The runs were made by: {record.command or 'a command that was not recorded'}"
     yield f"This report was written by: {evidence.command}"
-
-
-def of_sizes(evidence: Evidence) -> Iterator[str]:
-    """Says which swarms are of another size."""
-    yield said_of_sizes(evidence.record)
-
-
-def of_budgets(evidence: Evidence) -> Iterator[str]:
-    """Says which comparisons are not of sharing alone."""
-    for said in unequal_budgets(evidence.record):
-        yield f"{said}, so that the difference is not the effect of sharing alone."
-
-
-def how_to_read_the_rest(evidence: Evidence) -> Iterator[str]:
-    """Says what the sections behind are."""
-    adjusted = "" if evidence.record.declared else ", but for Holm's p of the cumulative reward"
-    said = f"p-values there are not adjusted for how many there are{adjusted}; " if evidence.record.tests else "All "
-    yield (
-        "All that follows was looked at after the runs: it describes these runs, may suggest what to declare for the "
-        f"next ones, and proves nothing. {said}intervals hold the true value 95 % of the time one by one, not all at "
-        "once."
-    )
 
 
 def of_versions(evidence: Evidence) -> Iterator[str]:

@@ -24,13 +24,7 @@ from swarm.plugins.study.report.evidence import FINISHED, Evidence
 from swarm.plugins.study.report.figures import UNDATED, encoded, figure_style
 from swarm.plugins.study.report.notes import missing_text
 from swarm.plugins.study.report.parts import Figure, Section, Table, is_missing, rows_of
-from swarm.plugins.study.report.seed_tables import (
-    FILES,
-    TABLES,
-    Put,
-    csv_bytes,
-    write_tables,
-)
+from swarm.plugins.study.report.seed_tables import FILES, TABLES, Put, csv_bytes, write_tables
 from swarm.store.folder.publish import publish_below
 
 REPORT = "report"
@@ -150,9 +144,8 @@ def _section(
     for part in section.parts:
         if not isinstance(part, Table | Figure):
             yield from map(plain, [part] if isinstance(part, str) else part(evidence))
-        elif isinstance(part, Table) and part.name in frames:
-            yield f"**{plain(part.caption)}**"
-            yield from _table(part, frames[part.name])
+        elif isinstance(part, Table):
+            yield from _table(part, frames[part.name]) if part.name in frames else ()
         elif part.name in drawn:
             caption = plain(part.caption.replace("{window}", str(evidence.window)))
             yield f"![{caption}](figures/{part.name}.{form})"
@@ -160,10 +153,11 @@ def _section(
 
 
 def _table(table: Table, frame: pd.DataFrame) -> Iterator[str]:
-    """Yields a table, and where the rows are that are not shown."""
+    """Yields a table with its caption, and where the rows are that are not shown."""
     columns = shown_columns(table, frame)
     marks = ["--:" if pd.api.types.is_numeric_dtype(frame[column]) else "---" for column in columns]
     lines = [[plain(column.replace("_", " ")) for column in columns], marks, *cells(frame.head(LONGEST_TABLE), columns)]
+    yield f"**{plain(table.caption)}**"
     yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
     if len(frame) > LONGEST_TABLE:
         yield f"The first {LONGEST_TABLE} of {len(frame)} rows; all of them are in tables/{table.name}.csv."
@@ -199,7 +193,7 @@ def _value(value: Any, column: str) -> str:
         return plain(str(value))
     if column in PROBABILITIES:
         return r"\< 0.001" if value < 0.001 else f"{value:.3f}"
-    digits = 0 if value == int(value) or abs(value) >= 1000 else 2 if abs(value) >= 1 else 3
+    digits = 0 if float(value).is_integer() or abs(value) >= 1000 else 2 if abs(value) >= 1 else 3
     return f"{value:{'+' if column in SIGNED else ''},.{digits}f}"
 
 

@@ -121,16 +121,17 @@ def test_a_cell_has_its_interval_and_the_digits_that_its_size_asks_for(missing: 
             "improvement_low": [1.0, missing, missing],
             "improvement_high": [23.0, missing, missing],
             "tokens": [12345.6, 7.0, 0.12345],
+            "ratio": [math.inf, -2.345, 0.0],
             "p_holm": [0.0001, 0.25, missing],
             "nothing": [missing] * 3,
         }
     )
     columns = shown_columns(Table("t", "", "runs"), frame)
-    assert columns == ["improvement", "tokens", "p_holm"]
+    assert columns == ["improvement", "tokens", "ratio", "p_holm"]
     assert cells(frame, columns) == [
-        ["+12.35 (+1 to +23)", "12,346", r"\< 0.001"],
-        ["-0.500", "7", "0.250"],
-        ["–", "0.123", "–"],
+        ["+12.35 (+1 to +23)", "12,346", "inf", r"\< 0.001"],
+        ["-0.500", "7", "-2.35", "0.250"],
+        ["–", "0.123", "0", "–"],
     ]
 
 
