@@ -48,12 +48,11 @@ CONTENTS = (
     section("What was run", notes.what_was_run, Table("configurations", "Configurations.", rows.configurations)),
     section(
         "What was declared",
-        "The study's matrix fixed these comparisons, measures and tests before this study began any run of their "
-        "configurations. Results of runs that it took over were known. All comparisons stand here. Tests are "
-        "two-sided, and the unit is the seed. welch is Welch's t-test of two independent means. paired is Student's of "
-        "the differences at equal seeds, zero that of one mean against 0. They are the one family of this page: decide "
-        "by Holm's p (p holm), which is adjusted over all that could be tested. An improvement is in percent, and its "
-        "interval that of the ratio's logarithm.",
+        "These comparisons, their measures and tests were fixed before this study began any run of their "
+        "configurations. Results of runs that it took over were known. Tests are two-sided, and the unit is the seed. "
+        "welch tests two independent means (Welch), paired the differences at equal seeds (Student), zero one mean "
+        "against 0. All are one family: decide by Holm's p (p holm). An improvement is in percent, and its interval "
+        "that of the ratio's logarithm.",
         Table(
             "declared",
             "Declared comparisons.",
@@ -155,14 +154,13 @@ CONTENTS = (
     ),
     section(
         "Cumulative reward",
-        "Cumulative reward is the sum over nodes and rounds of a node's mean reward per completion on its own "
-        "questions, the paper's measure. Only finished runs count, and each counts once: the seed is the unit. sd is "
-        "over seeds (n - 1). The interval of a mean (low, high) is that of Student's t. An improvement is the mean "
-        "over the baseline's mean, in percent; its interval is of the ratio's logarithm, with Welch's degrees of "
-        "freedom. p is that of Welch's two-sided t-test against the baseline. Where nothing was declared, Holm's p "
-        "(p holm) is adjusted over all rows of the table; an exploratory study has neither. Hedges' g is the "
-        f"difference in pooled standard deviations. With fewer than {FEWEST_SEEDS} seeds on either side there is "
-        f"neither interval nor test: n < {FEWEST_SEEDS}.",
+        "It is the sum over nodes and rounds of a node's mean reward per completion on its own questions, the paper's "
+        "measure. Only finished runs count. sd is over seeds (n - 1), and low to high the interval of the mean "
+        "(Student). An improvement is by how many percent the mean lies above the baseline's; its interval is of the "
+        "ratio's logarithm, with Welch's degrees of freedom. p is that of Welch's two-sided t-test against the "
+        "baseline. Where nothing was declared, Holm's p (p holm) is adjusted over the rows; an exploratory study has "
+        f"neither. Hedges' g is the difference in pooled standard deviations. Below {FEWEST_SEEDS} seeds on either "
+        "side there is neither interval nor test.",
         Table(
             "comparison",
             "Cumulative reward by configuration.",
@@ -278,22 +276,22 @@ CONTENTS = (
     section(
         "Aha moments",
         f"A node has learned a task when its mean reward over {MEETINGS} meetings with it reaches {THRESHOLD} and "
-        f"stays there for {SUSTAINED} more. Its lag is the rounds since the first node of the same run did. Of the "
-        "nodes that came later (learners): the share of their external groups, up to then, from nodes that had learned "
-        "the task before, and of groups drawn evenly from all peers (chance). Means over the learners of a run, and of "
-        "these over the runs. A share above chance (excess) is no proof of learning from each other: a peer that can "
-        "do a task publishes more groups with an advantage, and only those are sampled.",
+        f"stays there for {SUSTAINED} more. Its lag is the rounds since the first node of the run did. Of those that "
+        "came later (learners): the share of external groups, until then, from nodes that had learned the task "
+        "before, and of groups drawn evenly from all peers (chance). Means over the learners of a run, then over the "
+        "runs. A share above chance (excess) is no proof of learning from each other: a peer that can do a task "
+        "publishes more groups with an advantage, and only those are sampled.",
         Table("aha_moments", "By configuration; each of them: crossings.csv and learners.csv.", rows.aha_moments),
     ),
     section(
         "How the split moved",
-        "I + J is constant; J is what the rule asked for in a round. Thirds are those of a run's rounds, by J before "
-        "it was rounded, mean over the nodes. A change is a rounded J that is another than that of the node's round "
-        f"before. J has settled in the first round from which on it stays within {NEAR:g} groups of its mean over the "
-        f"last {FINAL_ROUNDS} rounds; the table has the median over seeds, and nothing where half of them had not "
-        "settled before. The share of the peers' groups with an advantage is what the rules call swarm quality, there "
-        "as a mean of ten rounds. Quality J is the correlation of the two over a run's rounds (Pearson). Two that only "
-        "rise together correlate, too. So beside it stands the correlation of their changes from round to round.",
+        "I + J is constant; J is what the rule asked for. Thirds are those of a run's rounds, by J before it was "
+        "rounded, mean over the nodes. Changes is the share of rounds with another rounded J than before. J has "
+        f"settled in the first round from which on it stays within {NEAR:g} groups of its mean over the last "
+        f"{FINAL_ROUNDS} rounds: the median over seeds, nothing where half of them had not. Swarm quality is the share "
+        "of the peers' groups with an advantage. Quality J is its correlation with J over a run's rounds (Pearson). "
+        "Two that only rise together correlate, too. So beside it stands the correlation of their changes from round "
+        "to round.",
         Table(
             "split",
             "I and J over all rounds, nodes and seeds.",
@@ -346,11 +344,11 @@ CONTENTS = (
     ),
     section(
         "Exam before and after",
-        "One fixed set of held-out questions, the same for every node and every moment. pass@1 is the share of "
-        "questions with the full reward; 0 rounds is before training. Answered: of completions, those with a closed "
-        "<answer>; given answered: pass@1 of these alone. pass@k, where all of the exam tells it, is the share of "
-        "questions of which k completions hold one with the full reward. What only sharpens a model raises pass@1 and "
-        "not pass@k for large k; what teaches it raises both.",
+        "One fixed set of held-out questions, the same for every node and moment; 0 rounds is before training. pass@1 "
+        "is the share of questions with the full reward. Answered: of completions, those with a closed <answer>; "
+        "given answered: pass@1 of these alone. pass@k, where all of the exam tells it, is the share of questions of "
+        "which k completions hold one with the full reward. What only sharpens a model raises pass@1 and not pass@k "
+        "for large k; what teaches it raises both.",
         Table(
             "exam",
             "Over all nodes and tasks, by rounds trained; each node and task: exam_by_task.csv.",

@@ -23,16 +23,21 @@ from swarm.plugins.study.report.seed_tables import read_tables
 from swarm.plugins.study.report.write import tables as tables_of
 
 DOCS = Path(__file__).parents[4] / "docs"
-EFFECT = "{0[improvement]:+.1f} % ({0[improvement_low]:.1f} to {0[improvement_high]:.1f})"
-SIGNED = "{0[improvement]:+.1f} % ({0[improvement_low]:+.1f} to {0[improvement_high]:+.1f})"
-PAIRED = SIGNED.replace("[", "[declared_")
+
+
+def _estimate(column: str, form: str, unit: str = "", ends: str = "") -> str:
+    """A number of the first configuration with its interval."""
+    ends = ends or form
+    return f"{{0[{column}]:{form}}}{unit} ({{0[{column}_low]:{ends}}} to {{0[{column}_high]:{ends}}})"
+
+
+EFFECT = _estimate("improvement", "+.1f", " %", ".1f")
+SIGNED = _estimate("improvement", "+.1f", " %")
+PAIRED = _estimate("declared_improvement", "+.1f", " %")
 MEAN = "{0[mean]:.1f} ± {0[sd]:.1f}"
 HORIZONS = (40, 60, 80, 100)
 """Rounds up to which the reward is summed."""
-FACTORS = (
-    "x{0[format]:.2f} ({0[format_low]:.2f} to {0[format_high]:.2f}) | "
-    "x{0[content]:.2f} ({0[content_low]:.2f} to {0[content_high]:.2f})"
-)
+FACTORS = " | ".join(f"x{_estimate(factor, '.2f')}" for factor in ("format", "content"))
 
 
 class Published(NamedTuple):
@@ -153,22 +158,18 @@ def _prefixed(rows: pd.DataFrame, prefix: str) -> pd.DataFrame:
     return rows.set_index("configuration").add_prefix(prefix).reset_index()
 
 
-_LAST = "{0[others_last]:.3f} ({0[others_last_low]:.3f} to {0[others_last_high]:.3f})"
-_DIFFERENCE = "{0[declared_difference]:.3f} ({0[declared_difference_low]:.3f} to {0[declared_difference_high]:.3f})"
-_ABOVE_ALONE = _DIFFERENCE.replace("declared", "against_alone")
-_ABOVE = "exam_others_above_constant"
-_EXAM = f"{{0[{_ABOVE}]:.3f}} ({{0[{_ABOVE}_low]:.3f}} to {{0[{_ABOVE}_high]:.3f}})"
+_LAST = _estimate("others_last", ".3f")
+_DIFFERENCE = _estimate("declared_difference", ".3f")
+_ABOVE_ALONE = _estimate("against_alone_difference", ".3f")
+_EXAM = _estimate("exam_others_above_constant", ".3f")
 _POISONED = (
     "{0[pieces_final]:.3f} | {0[honest_tagged_final]:.3f} | {0[honest_given_tagged]:.3f} | {0[honest_reward]:.2f} |"
 )
-_COSTS = PAIRED.replace("declared_", "declared_honest_reward_")
-_NEARER = (
-    "{0[declared_planters_logprob_difference]:+.2f} ({0[declared_planters_logprob_difference_low]:+.2f} to "
-    "{0[declared_planters_logprob_difference_high]:+.2f})"
-)
+_COSTS = _estimate("declared_honest_reward_improvement", "+.1f", " %")
+_NEARER = _estimate("declared_planters_logprob_difference", "+.2f")
 _P = "{0[declared_p_holm]:p}"
 _PRICE = "{0[final_reward]:.3f} | {0[tokens_generated]:,.0f} | {0[bytes_per_reward]:,.0f}"
-_LATE = "{0[final_lead]:+.1f} % ({0[final_lead_low]:+.1f} to {0[final_lead_high]:+.1f})"
+_LATE = _estimate("final_lead", "+.1f", " %")
 _BALANCED = "declared_reward_given_tagged_balanced"
 _EXAMINED = "{0[began_pass_at_1]:.3f} | {0[ended_pass_at_1]:.3f} | PERCENT % | {0[ended_given_answered]:.2f} |"
 
@@ -180,7 +181,7 @@ def _at(place: int, template: str) -> str:
 
 def _over(other: str) -> str:
     """What was declared against this configuration."""
-    return PAIRED.replace("declared_", f"against_{other}_")
+    return _estimate(f"against_{other}_improvement", "+.1f", " %")
 
 
 def _leads(other: str) -> str:
@@ -252,7 +253,7 @@ PUBLISHED = (
         "../README.md",
         _of(
             "specialists",
-            f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on tables that only others had "
+            f"came to {_estimate('others_last', '.2f')} above the best constant answer on tables that only others had "
             "known; isolated ones stayed below it ({1[others_last]:.2f}).",
             "together, alone",
         ),

@@ -237,28 +237,21 @@ def test_the_headline_says_which_of_format_and_content_moved(plain: Report) -> N
     assert {row["task"] for row in plain.rows("tasks")} == set(TASKS)
 
 
-def test_an_exam_is_shown_where_there_is_one(tmp_path: Path) -> None:
+def test_an_exam_is_shown_and_its_pass_at_k_where_all_rows_tell_it(tmp_path: Path) -> None:
     write_study(tmp_path)
     row = {"node_id": "alice", "model": "tiny", "task": "arc_1d", "n": 20, "mean_reward": 0.5, "answered": 1.0}
-    exam = [row | {"rounds_done": 0, "pass_at_1": 0.1}, row | {"rounds_done": 12, "pass_at_1": 0.4, "n": 60}]
-    exam.append(row | {"rounds_done": 12, "pass_at_1": 0.8, "task": "bf"})
-    (tmp_path / "experiments" / "small-1-s1" / "exam.json").write_bytes(msgspec.json.encode(exam))
-    found = [(row["rounds_done"], row["pass_at_1"]) for row in report_of(tmp_path).rows("exam")]
-    assert found == [(0, pytest.approx(0.1)), (12, pytest.approx((60 * 0.4 + 20 * 0.8) / 80))]
-
-
-def test_pass_at_k_is_shown_where_all_rows_of_the_exam_tell_it(tmp_path: Path) -> None:
-    write_study(tmp_path)
-    shares = {"pass_at_1": 0.1, "pass_at_2": 0.2, "mean_reward": 0.5, "answered": 1.0}
-    row = {"node_id": "alice", "model": "tiny", "rounds_done": 0, "n": 20, "samples": 2} | shares
-    rows = [row | {"task": "bf"}, row | {"task": "arc_1d", "pass_at_2": 0.4, "n": 60}]
+    row |= {"rounds_done": 0, "pass_at_1": 0.1, "pass_at_2": 0.2, "samples": 2}
+    exam = [row, row | {"rounds_done": 12, "pass_at_1": 0.4, "n": 60}]
+    exam.append(row | {"rounds_done": 12, "pass_at_1": 0.8, "pass_at_2": 1.0, "task": "bf"})
     file = tmp_path / "experiments" / "small-1-s1" / "exam.json"
-    file.write_bytes(msgspec.json.encode(rows))
-    (told,) = report_of(tmp_path).rows("exam")
-    assert told["pass_at_2"] == pytest.approx((20 * 0.2 + 60 * 0.4) / 80)
-    file.write_bytes(
-        msgspec.json.encode([{name: value for name, value in row.items() if name != "pass_at_2"} for row in rows])
-    )
+    file.write_bytes(msgspec.json.encode(exam))
+    first, last = report_of(tmp_path).rows("exam")
+    assert (first["rounds_done"], first["pass_at_1"], first["pass_at_2"]) == (0, pytest.approx(0.1), pytest.approx(0.2))
+    assert last["rounds_done"] == 12
+    assert last["pass_at_1"] == pytest.approx((60 * 0.4 + 20 * 0.8) / 80)
+    assert last["pass_at_2"] == pytest.approx((60 * 0.2 + 20 * 1.0) / 80)
+    del exam[0]["pass_at_2"]
+    file.write_bytes(msgspec.json.encode(exam))
     assert "pass_at_2" not in report_of(tmp_path).tables["exam"]
 
 
