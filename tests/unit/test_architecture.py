@@ -160,7 +160,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/records/whole_run.py": "the file that the user names, a private folder",
     "swarm/signing/keys.py": "the user's private folder",
     "swarm/signing/known_keys.py": "the user's private folder",
-    "swarm/plugins/study/report/write.py": "the package's own template",
     "swarm/web/assets.py": "the package's own page",
     "swarm/plugins/study/run/matrix_file.py": "the matrix file that the user names",
     "swarm/plugins/notebook/background.py": "the output of a command, in the working folder",

@@ -184,8 +184,8 @@ def test_a_finished_study_is_analysed(wheel: Path, machine: Machine, tmp_path: P
     said = machine.run(filled_in("study.ipynb", PATH=str(place), STUDY="small", PACKAGE=package(wheel, "analysis")))
     assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
     assert "small" in said["session"]
-    assert "wrote report/index.html" in said["report"]
+    assert "wrote report/report.md" in said["report"]
     assert "2/2" in said["comparison"]
     assert "hedges_g" in said["comparison"]
-    assert all("<image/png>" in said[cell] for cell in ("cumulative", "agents", "frames"))
+    assert all("<image/png>" in said[cell] for cell in ("cumulative", "curves", "frames"))
     assert "threshold" in said["thresholds"]

@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 FAKE = (sys.executable, "-I", "-S", str(Path(__file__).parent / "run" / "fake_swarm.py"))
 """Starts without packages, and so at once."""
-
-
-@pytest.fixture
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports of this process have no figures, which take seconds to draw."""
-    from swarm.plugins.study.report import write
-    from swarm.plugins.study.report.parts import ShownSection, ShownTable
-
-    def undrawn(evidence: Any) -> list[ShownSection]:
-        sections = contents(evidence)
-        return [
-            replace(one, parts=tuple(part for part in one.parts if isinstance(part, ShownTable))) for one in sections
-        ]
-
-    contents = write.contents
-    monkeypatch.setattr(write, "contents", undrawn)
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""Comparisons of configurations: with their baselines, as declared beforehand, window by window of held-out questions.
+"""Comparisons of configurations: with their baselines, and as declared beforehand.
 
     totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
                                                      ├ as declared ─────────▶ Comparison, one per declaration, p_holm
-                                                     ├ by group ────────────▶ Variance, one per group
                                                      └ format x content ────▶ factors, one row per configuration
 
 The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is the
@@ -20,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect
-from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, Sample, anova, holm, paired, welch, zero
+from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Sample, holm, paired, welch, zero
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 
 SeedValues = dict[int, float]
@@ -31,7 +30,7 @@ NO_SPREAD = "no spread"
 """Likewise."""
 EXPLORATORY = "exploratory"
 """Why there is no p-value, where none is wanted."""
-ONES = ("configuration", "group", "baseline", "measure", "test", "hypothesis", "untested", "n", "n_baseline", "round")
+ONES = ("configuration", "group", "baseline", "measure", "test", "hypothesis", "untested", "n", "n_baseline")
 """Columns of a table of comparisons that are text or counts; all others are numbers that may be missing."""
 
 
@@ -82,8 +81,6 @@ class Comparison(NamedTuple):
     test: str = "welch"
     """One of swarm.plugins.study.record.TESTS."""
     hypothesis: str = ""
-    round: int = 0
-    """First of the window of rounds, of held-out questions."""
 
     @property
     def untested(self) -> str:
@@ -235,62 +232,11 @@ def declared_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     return as_table(rows, [*first, *numbers]).assign(untested=[row.untested for row in rows])
 
 
-def judged_table(windows: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """compare_judged as a frame, with `untested`: why there is no p-value."""
-    columns = ["configuration", "baseline", "round", "n", "n_baseline", "mean", "baseline_mean"]
-    rows = compare_judged(windows, record)
-    table = as_table(rows, [*columns, "t", "df", "p", "hedges_g"])
-    if not record.tests:
-        return table.assign(t=float("nan"), df=float("nan"), p=float("nan"), untested=EXPLORATORY)
-    return table.assign(untested=[row.untested for row in rows])
-
-
-def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
-    """Returns each configuration against its baseline, window by window; windows that one side has not reached are left
-    out.
-
-    The paper's section 6 compares round by round, with nodes as its samples. Here the seed is the unit: nodes of one
-    swarm learn from each other and are no independent samples.
-
-    Args:
-        windows: from swarm.plugins.study.analysis.judged.pass_at_1.
-        record: the study.
-    """
-    rates = {
-        str(name): {int(str(first)): own["pass_at_1"].tolist() for first, own in rows.groupby("round")}
-        for name, rows in windows.groupby("configuration")
-    }
-    return [
-        Comparison(known.name, known.baseline, round=first, **compare(rates[known.name][first], theirs[first]))
-        for known in record.configurations
-        if known.baseline != known.name and known.name in rates and (theirs := rates.get(known.baseline))
-        for first in sorted(rates[known.name].keys() & theirs.keys())
-    ]
-
-
 def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """Returns these fields of some records as a frame: text and counts as they are, all others as numbers."""
     told = [row if isinstance(row, dict) else row._asdict() for row in rows]
     table = pd.DataFrame(told, columns=[*columns])
     return table.astype({name: "float64" for name in columns if name not in ONES})
-
-
-class Variance(NamedTuple):
-    """The analysis of variance over the configurations of one group."""
-
-    group: str
-    configurations: tuple[str, ...]
-    anova: Anova
-
-
-def variance_by_group(totals: pd.DataFrame, record: StudyRecord) -> list[Variance]:
-    """One-way analysis of variance over the configurations of each group, finished runs alone."""
-    groups: dict[str, dict[str, Sample]] = defaultdict(dict)
-    samples = samples_by_configuration(totals, record, "cumulative_reward")
-    for known in record.configurations:
-        if known.name in samples:
-            groups[known.group][known.name] = [*samples[known.name].values()]
-    return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
 
 
 FACTORS = {"reward": "cumulative_reward", "format": "cumulative_tagged", "content": "reward_given_tagged"}

@@ -1,6 +1,6 @@
 """Curves over rounds, from the rows of a study's nodes.
 
-    metrics of a run ─▶ by_agent          metrics of a configuration ─mean over agents─▶ by_seed ─▶ mean_band
+    rows of a configuration, one per run and round ─▶ by_seed ─▶ mean_band
 
 A moving average looks back only, over `window` rounds, or over those that there are at the start.
 """
@@ -8,7 +8,6 @@ A moving average looks back only, over `window` rounds, or over those that there
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,6 @@ RUN = list(RUN_COLUMNS)
 """The columns that name a run, first in every frame of rows or runs: configuration, seed, experiment."""
 FINAL_ROUNDS = 10
 """Rounds at the end of a run over which what it came to is measured."""
-Curves = TypeVar("Curves", pd.DataFrame, "pd.Series[float]")
 LONGEST_WINDOW = 100
 """Rounds of the paper's moving average; a shorter run takes a tenth of its rounds. For figures alone:
 thresholds and drops are measured on that of measures.WINDOW."""
@@ -32,18 +30,13 @@ def window_for(rounds: int) -> int:
     return min(LONGEST_WINDOW, max(1, rounds // 10))
 
 
-def smooth(curves: Curves, window: int) -> Curves:
-    """Moving average down a column, or each of them."""
+def smooth(curves: pd.DataFrame, window: int) -> pd.DataFrame:
+    """Moving average down each column."""
     return curves.rolling(window, min_periods=1).mean()
 
 
-def by_agent(run: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
-    """Returns one run: its rounds down, its agents across."""
-    return run.pivot_table(index="round", columns="node_id", values=column, aggfunc="last", observed=True).sort_index()
-
-
-def by_seed(configuration: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
-    """Returns one configuration: its rounds down, its seeds across; the mean over the agents of each run."""
+def by_seed(configuration: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Returns a column of one configuration: its rounds down, its seeds across."""
     return configuration.pivot_table(index="round", columns="seed", values=column, aggfunc="mean").sort_index()
 
 
@@ -59,12 +52,6 @@ def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
     mean_R = values_R_S.mean(axis=1)
     half_R = stats.t.ppf(0.975, seeds - 1) * values_R_S.std(axis=1, ddof=1) / math.sqrt(seeds)
     return mean_R - half_R, mean_R + half_R
-
-
-def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Returns, for each configuration, the rows of its lowest seed that has any."""
-    first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
-    return metrics[metrics["seed"] == first]
 
 
 def median_or_later(costs: pd.Series[float]) -> float:

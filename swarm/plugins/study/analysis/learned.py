@@ -21,7 +21,6 @@ from typing import Any
 import pandas as pd
 
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
-from swarm.plugins.study.analysis.effect_size import mean_by
 from swarm.plugins.study.analysis.propagation import groups_by_peer
 
 try:
@@ -115,19 +114,6 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found).reset_index()
 
 
-def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row per `whose` and configuration: means over seeds of start and last, each with its interval, and of
-    `tagged`.
-
-    Args:
-        runs: from starts_and_ends.
-    """
-    by = ["whose", "configuration"]
-    last = mean_by(runs, by, "last").drop(columns="seeds")
-    tagged = runs.groupby(by, sort=False)["tagged"].mean().reset_index()
-    return mean_by(runs, by, "start").merge(last, on=by).merge(tagged, on=by)
-
-
 def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose,
     and above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
@@ -145,23 +131,17 @@ def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_source(taught: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the
-    mean of the same drawn evenly; of runs with such groups."""
+    """Returns one row per run with such groups: `share` of them that came from nodes which knew the task, `chance`, the
+    mean of the same drawn evenly, and `excess`, the share above chance.
+
+    Args:
+        taught: from taught.
+    """
     some = taught[taught["groups"] > 0]
     runs = some.assign(expected=some["chance"] * some["groups"]).groupby(RUN, sort=False)
     sums = runs[["groups", "from_knowing", "expected"]].sum()
     shares = {"share": sums["from_knowing"] / sums["groups"], "chance": sums["expected"] / sums["groups"]}
-    return sums.assign(**shares).reset_index()
-
-
-def taught_by(taught: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row per configuration with such groups: share and chance of by_source, means over its runs, the
-    number of groups, and `excess`, the share above chance, with its interval."""
-    runs = by_source(taught)
-    runs = runs.assign(excess=runs["share"] - runs["chance"])
-    own = runs.groupby("configuration")
-    means = own[["share", "chance"]].mean().join(own["groups"].sum())
-    return means.reset_index().merge(mean_by(runs, ["configuration"], "excess"), on="configuration")
+    return sums.assign(**shares, excess=shares["share"] - shares["chance"]).reset_index()
 
 
 def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:

@@ -109,25 +109,22 @@ def planted_by_round(
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def planted_table(runs: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row per configuration with a run that counted planted words: the mean of each of MEASURES;
-    `pieces_final` and `shards_final`, the former with its least and most of a run, NaN where no rollout files were at
-    hand.
+def finals(runs: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
+    """Returns the runs that counted planted words, with `pieces_final` and `shards_final`: means of these shares
+    over the last FINAL_ROUNDS rounds, NaN where no rollout files were at hand.
 
     Args:
         runs: from totals, of the runs that count.
         planted: from planted_by_round.
     """
-    if not {*MEASURES} <= {*runs}:
+    if "planted" not in runs:
         return pd.DataFrame()
-    table = runs[runs["planted"].notna()].groupby("configuration", observed=True)[[*MEASURES]].mean()
-    table[["pieces_final", "pieces_least", "pieces_most", "shards_final"]] = float("nan")
+    found = runs[runs["planted"].notna()].assign(pieces_final=float("nan"), shards_final=float("nan"))
     if len(planted):
         last = planted[planted["round"] > planted.groupby("experiment")["round"].transform("max") - FINAL_ROUNDS]
-        means = last.groupby(["configuration", "seed"])[["pieces", "shards"]].mean().groupby("configuration")
-        table["pieces_final"], table["shards_final"] = means["pieces"].mean(), means["shards"].mean()
-        table["pieces_least"], table["pieces_most"] = means["pieces"].min(), means["pieces"].max()
-    return table.reset_index()
+        shares = last.groupby(RUN, sort=False)[["pieces", "shards"]].mean().add_suffix("_final")
+        found = found.drop(columns=shares.columns).join(shares, on=RUN)
+    return found
 
 
 def overlaps(completions: pd.Series[str], words: str) -> pd.DataFrame:

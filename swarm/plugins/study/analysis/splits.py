@@ -9,7 +9,7 @@ import statistics
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, median_or_later, ratio
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
 from swarm.plugins.study.split_moves import Moves
 
 THIRDS = ("J_first", "J_middle", "J_last")
@@ -93,17 +93,6 @@ def quality_and_split(splits: pd.DataFrame) -> pd.DataFrame:
         for name, run in splits.groupby(RUN, sort=False)
     ]
     return pd.DataFrame(found, columns=[*RUN, *names]).set_index(RUN)[names].astype("float64")
-
-
-def phases(splits: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row per configuration with splits by round: split_measures and quality_and_split, means over its
-    runs; of `settled` the median."""
-    runs = split_measures(splits).groupby("configuration", sort=False, observed=True)
-    table = runs[[*THIRDS, "changes"]].mean()
-    table["settled"] = runs["settled"].agg(median_or_later)
-    together = quality_and_split(splits).groupby("configuration", sort=False, observed=True)
-    table[["quality_J", "quality_J_changes"]] = together.mean()
-    return table.reset_index()
 
 
 def _correlation(a: pd.Series[float], b: pd.Series[float]) -> float:

@@ -87,12 +87,11 @@ def _other(said: str, settings: Settings) -> dict[str, Any]:
 
 def _say_what_came(shared: Settings, study: str) -> None:
     from swarm.plugins.study.report.evidence import read_evidence
-    from swarm.plugins.study.report.figure_style import figure_style, png_bytes
-    from swarm.plugins.study.report.figures import mean_over_seeds
+    from swarm.plugins.study.report.figures import encoded, figure_style, mean_over_seeds
 
     evidence, store = read_evidence(shared.shared_folder, study, None), study_store(shared.shared_folder, study)
     with figure_style():
-        store.put(FIGURE, png_bytes(mean_over_seeds(evidence)), durable=False)
+        store.put(FIGURE, encoded(mean_over_seeds(evidence, evidence.rounds), "png"), durable=False)
     say(f"two curves: {store.describe(FIGURE)}")
     (row,) = evidence.declared.to_dict("records")
     say(sentence(row, evidence.record.rounds))

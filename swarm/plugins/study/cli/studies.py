@@ -17,7 +17,7 @@ from swarm.plugins.study.record import read_study, studies
 from swarm.plugins.study.run.run_folder import progress_of_runs
 from swarm.views.text import shorten, table
 
-NEEDED = ("matplotlib", "pandas", "pyarrow", "scipy")
+NEEDED = ("matplotlib", "pandas", "scipy")
 """The libraries of the extra `analysis`; what uses them is imported by the commands, not by their help."""
 
 
@@ -50,10 +50,10 @@ def report(
     path: PathFlag = None,
     output: Path | None = None,
     window: int | None = None,
-    formats: Annotated[str, Parameter("--format")] = "png,svg,pdf,csv,parquet,tex",
+    formats: Annotated[str, Parameter("--format")] = "png,svg,pdf,csv",
     from_tables: Path | None = None,
 ) -> None:
-    """Write what a study shows: one HTML page, figures and tables.
+    """Write what a study shows: one Markdown page, figures and tables.
 
     Args:
         study: Name of the study.
@@ -63,15 +63,19 @@ def report(
         from_tables: Instead of a study: the tables of an earlier report, from which every number is computed again.
     """
     need_analysis("the report of a study")
-    from swarm.plugins.study.report.write import write_report, write_report_from_tables
+    from swarm.plugins.study.report.evidence import read_evidence
+    from swarm.plugins.study.report.seed_tables import read_tables
+    from swarm.plugins.study.report.write import into_folder, into_study, write_report
 
     if (study is None) == (from_tables is None):
         raise ConfigError("name either a study, or a folder of tables with --from-tables")
     if from_tables is not None:
-        target = output or Path("report")
-        page = write_report_from_tables(from_tables, target, window=window, formats=_words(formats))
+        evidence, place = read_tables(from_tables, window), into_folder(output or Path("report"))
     else:
-        page = write_report(_folder(path), str(study), output, window=window, formats=_words(formats))
+        folder, name = _folder(path), str(study)
+        evidence = read_evidence(folder, name, window)
+        place = into_folder(output) if output else into_study(folder, name)
+    page = write_report(evidence, *place, _words(formats))
     say(f"wrote {page}")
 
 

@@ -1,12 +1,10 @@
-"""The input of a report: a study's per-seed tables, and the rows of its nodes for the figures that show single agents.
+"""The input of a report: a study's per-seed tables, one row per run, or per run and round, task or node.
 
 shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tables      (seed_tables.py)
-                                  └▶ sections: every number of the page comes from the tables alone
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +16,7 @@ from msgspec import UNSET
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.plugins.study.analysis.by_model import rewards_by_model
-from swarm.plugins.study.analysis.comparisons import comparison_table, declared_table, effect_by_start, factors_table
+from swarm.plugins.study.analysis.comparisons import comparison_table, declared_table, factors_table
 from swarm.plugins.study.analysis.curves import RUN, window_for
 from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.learned import by_knowledge, taught
@@ -26,19 +24,19 @@ from swarm.plugins.study.analysis.measures import agent_average, as_of_equal_siz
 from swarm.plugins.study.analysis.planted import planted_by_round
 from swarm.plugins.study.analysis.propagation import crossings, learners, possible
 from swarm.plugins.study.analysis.splits import splits_by_round
-from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics, get_study_rollout_files
-from swarm.plugins.study.record import RunRecord, StudyRecord, open_run, read_run, read_study
-from swarm.plugins.study.report.figure_style import FigureStyle
+from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics
+from swarm.plugins.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.records.files import read_exam
 from swarm.store.run import Run
 from swarm.views.tables.frames import get_rollouts
 from swarm.wire.judge_messages import ExamRow
 
 FINISHED = "finished"
-MOST_NAMED = 8
-"""Runs that are named in a sentence; the table has them all."""
 DIGITS = 9
 """Decimals of the curves over rounds, which make up most of the tables."""
+
+NONE = pd.DataFrame()
+"""What a study has of a kind that it does not have."""
 
 
 @dataclass(frozen=True)
@@ -49,24 +47,24 @@ class Evidence:
     """
 
     record: StudyRecord
-    runs: pd.DataFrame
-    """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
-    how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
-    rounds: pd.DataFrame
-    """One row per run and round: from agent_average, as of equal sizes (as_of_equal_sizes)."""
-    tasks: pd.DataFrame
-    """One row per run that counts and task: from by_task."""
-    crossings: pd.DataFrame
-    """Crossings of the runs that count."""
-    learners: pd.DataFrame
-    """Learners of the runs that count."""
-    held_out: pd.DataFrame
-    """One row per run that counts and window of rounds: pass_at_1 of what the judge asked; empty without a judge."""
-    exams: pd.DataFrame
-    """What nodes scored on one fixed set of held-out questions: one row per node, moment and task of the runs that were
-    examined, the columns of ExamRow behind `configuration` and `seed`; empty without any."""
     window: int
     """Rounds of the moving averages."""
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
+    how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
+    rounds: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run and round: from agent_average, as of equal sizes (as_of_equal_sizes)."""
+    tasks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that counts and task: from by_task."""
+    crossings: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Crossings of the runs that count."""
+    learners: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Learners of the runs that count."""
+    held_out: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that counts and window of rounds: pass_at_1 of what the judge asked; empty without a judge."""
+    exams: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """What nodes scored on one fixed set of held-out questions: one row per node, moment and task of the runs that were
+    examined, the columns of ExamRow behind `configuration` and `seed`; empty without any."""
     knowledge: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per run that counts, round and `whose`: from by_knowledge; empty without specialists."""
     taught: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -77,16 +75,13 @@ class Evidence:
     """From planted_by_round, of the runs that count; empty where nobody plants words."""
     splits: pd.DataFrame = field(default_factory=pd.DataFrame)
     """From splits_by_round, of the runs that count; empty where no configuration adapts."""
-    rollout_files: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row per run and round with rollouts: `nodes` that published, `files` and `bytes` that lie there."""
-    metrics: pd.DataFrame | None = None
-    """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
     """What `swarm study report` is to be given to write this again."""
 
     @cached_property
-    def look(self) -> FigureStyle:
-        return FigureStyle(tuple(found.name for found in self.record.configurations))
+    def configurations(self) -> tuple[str, ...]:
+        """Returns the names of the configurations, in the study's order."""
+        return tuple(found.name for found in self.record.configurations)
 
     @cached_property
     def counted(self) -> pd.DataFrame:
@@ -97,18 +92,6 @@ class Evidence:
     def counted_rounds(self) -> pd.DataFrame:
         """Returns the rounds of the runs that count."""
         return of_runs(self.rounds, self.counted)
-
-    def rows_of(self, source: str | Callable[[Evidence], pd.DataFrame]) -> pd.DataFrame:
-        """Returns the table of this name, or what a function makes of them all."""
-        found: pd.DataFrame = getattr(self, source) if isinstance(source, str) else source(self)
-        return found
-
-    @property
-    def node_rows(self) -> pd.DataFrame:
-        """Returns the rows of the nodes. Raises ValueError where the tables are all there is."""
-        if self.metrics is None:
-            raise ValueError("tables alone have no rows of single nodes")
-        return self.metrics
 
     @cached_property
     def compared(self) -> pd.DataFrame:
@@ -125,19 +108,10 @@ class Evidence:
         """Returns by what format and content differ from the baseline's."""
         return factors_table(self.runs, self.record)
 
-    @cached_property
-    def by_start(self) -> pd.DataFrame:
-        """Returns the effects by starting reward."""
-        return effect_by_start(self.runs, self.record, self.compared)
-
     @property
     def command(self) -> str:
         """Returns the command that writes this report again."""
         return f"swarm study report {self.source or self.record.study} --window {self.window}"
-
-
-Rows = str | Callable[[Evidence], pd.DataFrame]
-"""A field of Evidence, or a function of it."""
 
 
 def counted(runs: pd.DataFrame) -> pd.DataFrame:
@@ -174,6 +148,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
     crossed = crossings(rows)
     return Evidence(
         record=record,
+        window=window,
         runs=runs,
         rounds=as_of_equal_sizes(agent_average(metrics), record).round(DIGITS),
         tasks=by_task(rows),
@@ -181,14 +156,11 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         learners=learners(rows, crossed),
         held_out=pass_at_1(of_runs(get_study_judge_metrics(path, study), counted(runs))),
         exams=_exams(path, record),
-        window=window,
         knowledge=by_knowledge(rows).round(DIGITS),
         taught=taught(rows, crossed),
         models=rewards_by_model(rows),
         planted=planted_by_round(record, rows, partial(get_rollouts, path)).round(DIGITS),
         splits=splits_by_round(rows).round(DIGITS),
-        rollout_files=_rollout_files(path, study),
-        metrics=metrics,
     )
 
 
@@ -229,11 +201,6 @@ def _known(row: ExamRow) -> dict[str, Any]:
     return {name: None if value is UNSET else value for name, value in msgspec.structs.asdict(row).items()}
 
 
-def _rollout_files(path: Path, study: str) -> pd.DataFrame:
-    rounds = get_study_rollout_files(path, study).groupby([*RUN, "round"], sort=False)
-    return rounds.agg(nodes=("peer_id", "nunique"), files=("files", "sum"), bytes=("bytes", "sum")).reset_index()
-
-
 def _exam_of(run: Run) -> list[ExamRow]:
     """Reads a run's exam; nothing of a file that is none: anybody may have put it there."""
     try:
@@ -245,40 +212,12 @@ def _exam_of(run: Run) -> list[ExamRow]:
 def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per planned run: the rounds that it has rows of, and how many rows are missing or too many in
     these."""
-    runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
-    found = [_run_row(run, runs, record) for run in record.runs]
-    columns = [*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"]
-    return pd.DataFrame(found, columns=columns)
-
-
-def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRecord) -> dict[str, Any]:
-    rows = runs.get(run.experiment, pd.Series(dtype="int64"))
-    done, beyond = len(rows), rows - record.nodes_of(run.configuration)
-    return {
-        "configuration": run.configuration,
-        "seed": run.seed,
-        "experiment": run.experiment,
-        "rounds": done,
-        "planned": record.rounds,
-        "rows_missing": int(-beyond.clip(upper=0).sum()),
-        "rows_beyond": int(beyond.clip(lower=0).sum()),
-        "state": FINISHED if done >= record.rounds else "unfinished" if done else "not begun",
-    }
-
-
-def missing_text(progress: pd.DataFrame) -> str:
-    """Returns in a sentence what an unfinished study lacks; empty for a whole one."""
-    lacking = progress[progress["state"] != FINISHED]
-    if lacking.empty:
-        return ""
-    named = [f"{row.configuration} seed {row.seed} ({row.rounds} of {row.planned})" for row in lacking.itertuples()]
-    return (
-        f"This study is not finished: {len(progress) - len(lacking)} of {len(progress)} runs are. Rounds done of the "
-        f"others: {some_of(named)}. Comparisons, thresholds, final rewards, aha moments and held-out questions are of "
-        "finished runs (of all, while none is finished). Curves over rounds, tokens and time are of all runs."
-    )
-
-
-def some_of(named: list[str]) -> str:
-    """Returns the first of many names."""
-    return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
+    rows_by_round = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
+    found = []
+    for run in record.runs:
+        rows = rows_by_round.get(run.experiment, pd.Series(dtype="int64"))
+        done, beyond = len(rows), rows - record.nodes_of(run.configuration)
+        state = FINISHED if done >= record.rounds else "unfinished" if done else "not begun"
+        missing, more = int(-beyond.clip(upper=0).sum()), int(beyond.clip(lower=0).sum())
+        found.append((run.configuration, run.seed, run.experiment, done, record.rounds, missing, more, state))
+    return pd.DataFrame(found, columns=[*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"])

@@ -1,6 +1,6 @@
 """A study's per-seed tables as files, small enough for a repository: every number of its page comes from them.
 
-    Evidence ─write_tables─▶ tables/study.json, runs.csv, rounds.csv, ... ─read_tables─▶ Evidence without nodes' rows
+    Evidence ─write_tables─▶ tables/study.json, runs.csv, rounds.csv, ... ─read_tables─▶ Evidence
 
 `swarm study report --from-tables FOLDER` writes the page again from such a folder. Numbers keep every digit.
 """
@@ -47,7 +47,6 @@ LATER_FILES = {
     "models": "models_by_run.csv",
     "planted": "planted_by_round.csv",
     "splits": "splits_by_round.csv",
-    "rollout_files": "rollout_files_by_round.csv",
 }
 """The same of what few studies have: written where there is something, and empty where there is no file."""
 TEXT = {"whose", "configuration", "experiment", "task", "node_id", "model", "state", "other_versions", "basis"}
@@ -60,19 +59,14 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def write_tables(evidence: Evidence, put: Put) -> None:
-    """Write a study's record and per-seed tables."""
-    write_record(evidence, put)
+    """Write a study's record, without what is only of this place, and its per-seed tables."""
+    record = msgspec.structs.replace(evidence.record, command=_without_path(evidence.record.command))
+    put(f"{TABLES}/{RECORD}", msgspec.json.format(encode(record), indent=1) + b"\n")
     for field, name in FILES.items():
         put(f"{TABLES}/{name}", csv_bytes(getattr(evidence, field)))
     for field, name in LATER_FILES.items():
         if len(frame := getattr(evidence, field)):
             put(f"{TABLES}/{name}", csv_bytes(frame))
-
-
-def write_record(evidence: Evidence, put: Put) -> None:
-    """Write the record alone, without what is only of this place."""
-    record = msgspec.structs.replace(evidence.record, command=_without_path(evidence.record.command))
-    put(f"{TABLES}/{RECORD}", msgspec.json.format(encode(record), indent=1) + b"\n")
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:

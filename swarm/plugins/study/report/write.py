@@ -1,120 +1,62 @@
-"""`swarm study report`: a study's folder, or its committed tables, becomes one page, figures and tables.
+"""`swarm study report`: a study's folder, or its committed tables, becomes a Markdown page, figures and tables.
 
-    study.json, metrics, judge ─Evidence─▶ sections ─▶ index.html
-                                   │         ├ figures ─▶ figures/{name}.png, .svg, .pdf
-                                   │         └ tables ──▶ tables/{name}.csv, .parquet, .tex
-                                   └ per-seed tables ───▶ tables/study.json, runs.csv, ... ─from tables─▶ Evidence
-
-The same input gives the same bytes: nothing here asks for the time.
+Evidence ─┬─▶ CONTENTS ─┬─ Table.frame ─▶ tables/NAME.csv
+          │             ├─ Figure.draw ─▶ figures/NAME.png, .svg, .pdf
+          │             └─ markdown ────▶ report.md
+          └─▶ write_tables ─────────────▶ the per-seed tables
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from swarm.errors import ConfigError, StoreError
 from swarm.harmless import printable
 from swarm.plugins.study.record import study_folder, study_store
-from swarm.plugins.study.report.evidence import FINISHED, Evidence, missing_text, read_evidence
-from swarm.plugins.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
-from swarm.plugins.study.report.parts import ShownSection, ShownTable, show
-from swarm.plugins.study.report.sections import SECTIONS
-from swarm.plugins.study.report.seed_tables import (
-    FILES,
-    TABLES,
-    Put,
-    csv_bytes,
-    read_tables,
-    write_record,
-    write_tables,
-)
+from swarm.plugins.study.report.contents import CONTENTS
+from swarm.plugins.study.report.evidence import FINISHED, Evidence
+from swarm.plugins.study.report.figures import UNDATED, encoded, figure_style
+from swarm.plugins.study.report.notes import missing_text
+from swarm.plugins.study.report.parts import Figure, Section, Table, is_missing, rows_of
+from swarm.plugins.study.report.seed_tables import FILES, TABLES, Put, csv_bytes, write_tables
 from swarm.store.folder.publish import publish_below
 
 REPORT = "report"
 """Folder of a study, where no other folder is named."""
-PAGE = "index.html"
-FORMATS = ("png", "svg", "pdf", "csv", "parquet", "tex")
+PAGE = "report.md"
+FORMATS = (*UNDATED, "csv")
 """What can be written beside the page."""
-Forms = Mapping[str, Callable[[], bytes]]
-"""One part of the report in each of its formats."""
-TEMPLATE = Path(__file__).parent / "assets" / "page.html"
 LONGEST_TABLE = 40
-"""Rows that the page shows of a table, its files have them all; with more LaTeX breaks it over pages."""
+"""Rows that the page shows of a table; its file has them all."""
+MISSING = "–"
+"""What stands for a value that there is not."""
+SIGNED = ("improvement", "difference", "excess")
+"""Columns whose numbers have their sign."""
+PROBABILITIES = ("p", "p_holm")
+_MARK = re.compile(r"([\\`*_\[\]<>|&$~#])")
 
 
-def write_report(
-    path: Path,
-    study: str,
-    output: Path | None = None,
-    *,
-    window: int | None = None,
-    formats: Collection[str] = FORMATS,
-) -> Path:
-    """Write the report of a study, whether or not all of its runs are finished.
+def write_report(evidence: Evidence, folder: Path, put: Put, formats: Collection[str] = FORMATS) -> Path:
+    """Write the report of a study, whether or not all of its runs are finished. Returns the page's file.
 
     Args:
-        path: the shared folder.
-        study: name of the study.
-        output: folder to write into; None: `report` in the study's own.
-        window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
+        evidence: from read_evidence, or from read_tables: the report is the same.
+        folder: where it is written, for messages.
+        put: writes a file there; from into_folder or into_study.
         formats: which of FORMATS to write beside the page.
 
-    Returns:
-        The page's file.
-
-    Raises:
-        ExperimentError: there is no such study.
-        StoreError: the output cannot be written.
-        ConfigError: none of its runs has a round yet, or an unknown format.
-    """
-    _check(formats)
-    evidence = read_evidence(path, study, window)
-    if output:
-        return _written(evidence, output, partial(publish_below, output, durable=False), formats)
-    return _written(evidence, study_folder(path, study) / REPORT, _into_study(path, study), formats)
-
-
-def write_report_from_tables(
-    tables: Path,
-    output: Path,
-    *,
-    window: int | None = None,
-    formats: Collection[str] = FORMATS,
-) -> Path:
-    """Write a report from a study's committed tables: every number of it, without the figures of single agents.
-
-    Args:
-        tables: the folder with study.json, runs.csv and the other per-seed tables.
-        output: folder to write into.
-        window, formats: as for write_report.
-
     Raises:
         StoreError: the output cannot be written.
-        ConfigError: a table is missing or damaged, or an unknown format.
+        ConfigError: an unknown format.
     """
-    _check(formats)
-    return _written(read_tables(tables, window), output, partial(publish_below, output, durable=False), formats)
-
-
-def _into_study(path: Path, study: str) -> Put:
-    """Others may write there, too: what stands in the way of a file goes, and nothing is followed."""
-    store = study_store(path, study)
-    return lambda name, data: store.put(f"{REPORT}/{name}", data, durable=False)
-
-
-def _check(formats: Collection[str]) -> None:
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise ConfigError(f"a report's files are {', '.join(FORMATS)}; got {', '.join(unknown)}")
-
-
-def _written(evidence: Evidence, folder: Path, put: Put, formats: Collection[str]) -> Path:
     try:
         _write(evidence, put, formats)
     except StoreError as error:
@@ -122,88 +64,139 @@ def _written(evidence: Evidence, folder: Path, put: Put, formats: Collection[str
     return folder / PAGE
 
 
+def into_folder(folder: Path) -> tuple[Path, Put]:
+    """Returns where a report of the user's own goes."""
+    return folder, partial(publish_below, folder, durable=False)
+
+
+def into_study(path: Path, study: str) -> tuple[Path, Put]:
+    """Returns where the report beside a study goes. Others may write there, too: what stands in the way of a file goes,
+    and nothing is followed."""
+    store = study_store(path, study)
+    return study_folder(path, study) / REPORT, lambda name, data: store.put(f"{REPORT}/{name}", data, durable=False)
+
+
 def _write(evidence: Evidence, put: Put, formats: Collection[str]) -> None:
-    if "csv" in formats:
-        write_record(evidence, put)  # before anything is drawn: not everywhere can be written
-    sections, svgs = contents(evidence), dict[str, str]()
-    for part in (part for section in sections for part in section.parts):
-        if isinstance(part, ShownTable):
-            _write_forms(put, f"{TABLES}/{part.name}", formats, _table_forms(part))
-            continue
-        with figure_style():
-            figure = part.draw()
-            svgs[part.name] = svg_text(figure)
-            figure.set_layout_engine("none")  # laid out once, for all of its files
-            _write_forms(put, f"figures/{part.name}", formats, _figure_forms(figure, svgs[part.name]))
-    if "csv" in formats:
+    frames, forms = tables(evidence), [form for form in UNDATED if form in formats]
+    if "csv" in formats:  # before anything is drawn: not everywhere can be written
+        for name, frame in frames.items():
+            put(f"{TABLES}/{name}.csv", csv_bytes(frame))
         write_tables(evidence, put)
-    put(PAGE, render_page(evidence, sections, svgs).encode())
+    for part in figures(evidence) if forms else ():
+        with figure_style():
+            figure = part.draw(evidence, rows_of(part.rows, evidence))
+            for form in forms:
+                put(f"figures/{part.name}.{form}", encoded(figure, form))
+                figure.set_layout_engine("none")  # laid out once, for all of its files
+    put(PAGE, markdown(evidence, frames, *forms[:1]).encode())
 
 
-def _figure_forms(figure: Any, svg: str) -> Forms:
-    return {
-        "svg": lambda: svg_file(svg).encode(),
-        "png": lambda: png_bytes(figure),
-        "pdf": lambda: pdf_bytes(figure),
-    }
+def tables(evidence: Evidence) -> dict[str, pd.DataFrame]:
+    """Returns the tables that the evidence has rows for, by name."""
+    found = {part.name: part.frame(evidence) for one in CONTENTS for part in one.parts if isinstance(part, Table)}
+    return {name: frame for name, frame in found.items() if len(frame)}
 
 
-def _table_forms(table: ShownTable) -> Forms:
-    return {
-        "csv": lambda: csv_bytes(table.data),
-        "parquet": lambda: table.data.to_parquet(index=False),
-        "tex": lambda: latex(table).encode(),
-    }
+def figures(evidence: Evidence) -> Iterator[Figure]:
+    """Yields the figures that the evidence has rows for."""
+    parts = (part for one in CONTENTS for part in one.parts if isinstance(part, Figure))
+    return (part for part in parts if len(rows_of(part.rows, evidence)))
 
 
-def latex(table: ShownTable) -> str:
-    """Returns the cells of the page for `\\input`; the document loads booktabs, and longtable for many rows."""
-    frame = pd.DataFrame(map(_harmless, table.rows()), columns=_harmless([column.title for column in table.columns]))
-    kinds = "".join("r" if column.numeric else "l" for column in table.columns)
-    return frame.to_latex(index=False, escape=True, column_format=kinds, longtable=len(frame) > LONGEST_TABLE)
+# ── Markdown ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def markdown(evidence: Evidence, frames: Mapping[str, pd.DataFrame], form: str = "") -> str:
+    """Returns the page.
 
-
-def _harmless(cells: Sequence[str]) -> list[str]:
-    """Names come from a folder that others write to."""
-    return [printable(cell) for cell in cells]
-
-
-def _write_forms(put: Put, name: str, formats: Collection[str], forms: Forms) -> None:
-    """Write those of a part's files that are asked for."""
-    for form, encoded in forms.items():
-        if form in formats:
-            put(f"{name}.{form}", encoded())
-
-
-def contents(evidence: Evidence) -> list[ShownSection]:
-    """Returns the sections that the evidence allows; those that ask about what was not done are left out."""
-    found = (show(section, evidence) for section in SECTIONS)
-    return [section for section in found if section]
-
-
-def render_page(evidence: Evidence, sections: Sequence[ShownSection], svgs: Mapping[str, str]) -> str:
-    """Returns one HTML page that needs nothing else: its style and its figures are in it.
-
-    Names of nodes, tasks and configurations come from a folder that others write to, so everything but the figures that
-    were drawn here is escaped.
+    Names of nodes, tasks and configurations come from a folder that others write to, so all text is escaped.
 
     Args:
-        evidence: what the study left.
-        sections: in their order.
-        svgs: figure name -> SVG document, for every figure of the sections.
+        frames: from tables.
+        form: of the files of the figures; empty: the page has none.
     """
     record, runs = evidence.record, evidence.runs
     finished = int((runs["state"] == FINISHED).sum())
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        sections=sections,
-        svgs={name: Markup(inline_svg(svg, name)) for name, svg in svgs.items()},  # drawn here, letters as outlines
-        longest_table=LONGEST_TABLE,
-        title=record.title or record.study,
-        subtitle=f"Study {record.study}: {finished} of {len(runs)} runs finished, {record.nodes} nodes, "
-        f"{record.rounds} rounds, {len(record.seeds)} seeds.",
-        missing=missing_text(runs),
-        footer=f"Runs made by swarm {record.versions.get('swarm', '')}. The figures lie beside this page in figures/, "
-        f"the tables in tables/. From {', '.join(FILES.values())} and study.json in there `swarm study report "
-        "--from-tables` computes every number of this page again.",
+    head = (
+        f"# {plain(record.title or record.study)}",
+        plain(
+            f"Study {record.study}: {finished} of {len(runs)} runs finished, {record.nodes} nodes, {record.rounds} "
+            f"rounds, {len(record.seeds)} seeds."
+        ),
+        plain(missing_text(runs)),
     )
+    foot = plain(
+        f"Runs made by swarm {record.versions.get('swarm', '')}. The figures lie in figures/, the tables in tables/. "
+        f"From {', '.join(FILES.values())} and study.json in there `swarm study report --from-tables` writes this page "
+        "again."
+    )
+    drawn = {part.name for part in figures(evidence)} if form else set[str]()
+    sections = (line for one in CONTENTS for line in _section(one, evidence, frames, drawn, form))
+    return "\n\n".join(filter(None, (*head, *sections, foot))) + "\n"
+
+
+def _section(
+    section: Section, evidence: Evidence, frames: Mapping[str, pd.DataFrame], drawn: Collection[str], form: str
+) -> Iterator[str]:
+    """Yields the paragraphs of a section; none of one that is left out."""
+    named = {part.name for part in section.parts if isinstance(part, Table | Figure)}
+    if named and not named & {*frames, *drawn}:
+        return
+    yield f"## {plain(section.title)}"
+    for part in section.parts:
+        if not isinstance(part, Table | Figure):
+            yield from map(plain, [part] if isinstance(part, str) else part(evidence))
+        elif isinstance(part, Table):
+            yield from _table(part, frames[part.name]) if part.name in frames else ()
+        elif part.name in drawn:
+            caption = plain(part.caption.replace("{window}", str(evidence.window)))
+            yield f"![{caption}](figures/{part.name}.{form})"
+            yield caption
+
+
+def _table(table: Table, frame: pd.DataFrame) -> Iterator[str]:
+    """Yields a table with its caption, and where the rows are that are not shown."""
+    columns = shown_columns(table, frame)
+    marks = ["--:" if pd.api.types.is_numeric_dtype(frame[column]) else "---" for column in columns]
+    lines = [[plain(column.replace("_", " ")) for column in columns], marks, *cells(frame.head(LONGEST_TABLE), columns)]
+    yield f"**{plain(table.caption)}**"
+    yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    if len(frame) > LONGEST_TABLE:
+        yield f"The first {LONGEST_TABLE} of {len(frame)} rows; all of them are in tables/{table.name}.csv."
+
+
+def shown_columns(table: Table, frame: pd.DataFrame) -> list[str]:
+    """Returns the columns of the page: no ends of intervals, which stand beside their values, nor empty ones."""
+    ends = {f"{column}{end}" for column in frame for end in ("_low", "_high")}
+    return [
+        column
+        for column in table.shown or frame.columns
+        if column not in ends and any(cell != MISSING for (cell,) in cells(frame, [column]))
+    ]
+
+
+def cells(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]:
+    """Returns the text of these columns, row by row."""
+    return [[_cell(row, column) for column in columns] for row in frame.to_dict("records")]
+
+
+def _cell(row: Mapping[Any, Any], column: str) -> str:
+    text = _value(row[column], column)
+    if not is_missing(row.get(f"{column}_low")):
+        text += f" ({_value(row[f'{column}_low'], column)} to {_value(row[f'{column}_high'], column)})"
+    return text
+
+
+def _value(value: Any, column: str) -> str:
+    """Returns a value as the page has it: of a number those digits that its size asks for."""
+    if is_missing(value) or value == "":
+        return MISSING
+    if isinstance(value, str | bool):
+        return plain(str(value))
+    if column in PROBABILITIES:
+        return r"\< 0.001" if value < 0.001 else f"{value:.3f}"
+    digits = 0 if float(value).is_integer() or abs(value) >= 1000 else 2 if abs(value) >= 1 else 3
+    return f"{value:{'+' if column in SIGNED else ''},.{digits}f}"
+
+
+def plain(text: str) -> str:
+    """Returns text that Markdown shows as it is: on one line, and none of its characters a mark."""
+    return _MARK.sub(r"\\\1", printable(text))

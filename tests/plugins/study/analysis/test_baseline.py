@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from swarm.plugins.study.analysis import effect_size
-from swarm.plugins.study.analysis.comparisons import compare_with_baseline, factors_table, finished, variance_by_group
+from swarm.plugins.study.analysis.comparisons import compare_with_baseline, factors_table, finished
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import ConfigurationRecord
 from tests.plugins.study.analysis.frames_by_hand import make_record, make_totals
@@ -91,16 +91,3 @@ def test_a_configuration_without_a_value_is_absent() -> None:
     totals = make_totals({"8/0": ALONE, "adaptive": SHARING}).assign(cumulative_reward=[float("nan")] * 3 + [4.0, 5, 6])
     (row,) = compare_with_baseline(totals, make_record("8/0", "adaptive"))
     assert (row.configuration, row.mean, row.difference) == ("adaptive", 5, None)
-
-
-def test_the_variance_is_analysed_within_each_group() -> None:
-    record = make_record(
-        ConfigurationRecord(name="a", settings={}, group="small"),
-        ConfigurationRecord(name="b", settings={}, group="small"),
-        ConfigurationRecord(name="c", settings={}, group="large"),
-    )
-    small, large = variance_by_group(make_totals({"a": ALONE, "b": SHARING, "c": WORSE}), record)
-    assert (small.group, small.configurations) == ("small", ("a", "b"))
-    assert small.anova.f == pytest.approx(stats.f_oneway(ALONE, SHARING).statistic)
-    assert small.anova.p == pytest.approx(stats.f_oneway(ALONE, SHARING).pvalue)
-    assert (large.configurations, large.anova.p) == (("c",), None)

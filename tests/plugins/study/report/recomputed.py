@@ -14,7 +14,7 @@ Number = tuple[str, float, float]
 
 
 def numbers(tables: Path) -> Iterator[Number]:
-    """Of comparison.csv, final_reward.csv, effort.csv and traffic.csv, from runs.csv; finished runs alone."""
+    """Of comparison.csv, final_reward.csv and price.csv, from runs.csv; finished runs alone."""
     runs = [row for row in _rows(tables / "runs.csv") if row["state"] == "finished"]
     for row in _rows(tables / "comparison.csv"):
         own, other = (_column(runs, row[side], "cumulative_reward") for side in ("configuration", "baseline"))
@@ -24,8 +24,8 @@ def numbers(tables: Path) -> Iterator[Number]:
     for name, column, source in (
         ("final_reward.csv", "final_reward", "final_reward"),
         ("final_reward.csv", "starting_reward", "starting_reward"),
-        ("effort.csv", "seconds", "wall_seconds"),
-        ("effort.csv", "tokens_generated", "tokens_generated"),
+        ("price.csv", "wall_seconds", "wall_seconds"),
+        ("price.csv", "tokens_generated", "tokens_generated"),
     ):
         for row in _rows(tables / name):
             found = fmean(_column(runs, row["configuration"], source))

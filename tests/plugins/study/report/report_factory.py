@@ -11,8 +11,9 @@ import msgspec
 import pandas as pd
 
 from swarm.plugins.study.record import DeclaredComparison, RunRecord, StudyRecord
+from swarm.plugins.study.report.contents import CONTENTS
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.seed_tables import FILES
+from swarm.plugins.study.report.parts import Table
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.plugins.study.study_files import record_file, study_record
@@ -78,11 +79,16 @@ def make_record(
 
 def make_evidence(record: StudyRecord, *, window: int = 1, **tables: pd.DataFrame) -> Evidence:
     """The evidence of these tables; `runs` are finished ones; tables that are not given are empty."""
-    empty: dict[str, Any] = dict.fromkeys(FILES, pd.DataFrame())
     if "runs" in tables:
         runs = tables["runs"]
         tables["runs"] = runs.assign(state="finished", rows_missing=0, rows_beyond=0)
-    return Evidence(record=record, window=window, **empty | tables)
+    return Evidence(record=record, window=window, **tables)
+
+
+def table_of(name: str, evidence: Evidence) -> pd.DataFrame:
+    """A table of the report, as its declaration makes it."""
+    parts = (part for one in CONTENTS for part in one.parts if isinstance(part, Table) and part.name == name)
+    return next(parts).frame(evidence)
 
 
 def write_run(path: Path, run: RunRecord, nodes: Sequence[str], rounds: int, columns: dict[str, Any]) -> None:

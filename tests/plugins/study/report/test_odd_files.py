@@ -15,7 +15,7 @@ from swarm.errors import ConfigError, StoreError
 from swarm.plugins.study.record import RECORD, study_folder
 from swarm.plugins.study.report.evidence import read_evidence
 from swarm.plugins.study.report.seed_tables import read_tables, write_tables
-from swarm.plugins.study.report.write import write_report
+from swarm.plugins.study.report.write import into_folder, into_study, write_report
 from swarm.store.folder.publish import publish_below
 from tests.objects import KINDS, bounded, put
 from tests.plugins.study.report.report_factory import write_study
@@ -59,23 +59,21 @@ def test_a_table_with_columns_without_end_is_refused(tables: Path) -> None:
         read_tables(tables, None)
 
 
-@pytest.mark.usefixtures("without_figures")
 def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> None:
     small(tmp_path)
     report = study_folder(tmp_path, "small") / "report"
-    files = ["index.html", "tables/study.json", "tables/runs.csv", "tables/rounds.csv", "tables/learners.csv"]
+    files = ["report.md", "tables/study.json", "tables/runs.csv", "tables/rounds.csv", "tables/learners.csv"]
     kinds = ["folder", "fifo", "link to a file", "hard link", "sparse terabyte"]
     for file, kind in zip(files, kinds, strict=True):
         put(kind, report / file, outside)
     with bounded(4 << 30):
-        page = write_report(tmp_path, "small", formats=("csv",))
+        page = write_report(read_evidence(tmp_path, "small", None), *into_study(tmp_path, "small"), ("csv",))
     assert all((report / file).is_file() and not (report / file).is_symlink() for file in files)
-    assert page.read_text().endswith("</html>")
+    assert page.read_text().startswith("# A small study")
     assert read_tables(report / "tables", None).record.study == "small"
     assert (outside / "precious").read_bytes() == b"precious\n"
 
 
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(
     ("kind", "folder"),
     [
@@ -93,16 +91,16 @@ def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside
         place.symlink_to(outside)
     else:
         put(kind, place, outside)
+    evidence = read_evidence(tmp_path, "small", None)
     with bounded(4 << 30), pytest.raises(StoreError, match=rf"cannot write the report into .*{folder}"):
-        write_report(tmp_path, "small", formats=("csv",))
+        write_report(evidence, *into_study(tmp_path, "small"), ("csv",))
     assert [file.name for file in outside.iterdir()] == ["precious"]
 
 
-@pytest.mark.usefixtures("without_figures")
 def test_a_folder_of_the_user_s_own_is_written_without_following_a_link_in_it(tmp_path: Path, outside: Path) -> None:
     small(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "tables").symlink_to(outside)
     with pytest.raises(StoreError, match=r"symbolic link.*see --output"):
-        write_report(tmp_path, "small", tmp_path / "mine", formats=("csv",))
+        write_report(read_evidence(tmp_path, "small", None), *into_folder(tmp_path / "mine"), ("csv",))
     assert [file.name for file in outside.iterdir()] == ["precious"]

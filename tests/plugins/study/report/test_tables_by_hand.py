@@ -10,11 +10,9 @@ import msgspec
 import pandas as pd
 
 from swarm.plugins.study.analysis.measures import agent_average, totals
-from swarm.plugins.study.report.notes import of_sizes
-from swarm.plugins.study.report.parts import Table
-from swarm.plugins.study.report.sections import SECTIONS
+from swarm.plugins.study.report.notes import what_was_run
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
-from tests.plugins.study.report.report_factory import make_evidence, make_record
+from tests.plugins.study.report.report_factory import make_evidence, make_record, table_of
 
 
 def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
@@ -24,9 +22,7 @@ def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
     metrics = pd.concat(frames, ignore_index=True)
     record = make_record("small", tuple(runs), (0, 1, 2), ("alice",), 8)
     evidence = make_evidence(record, runs=totals(metrics), rounds=agent_average(metrics))
-    (table,) = next(one.parts for one in SECTIONS if one.title == "Rounds to a threshold")
-    assert isinstance(table, Table)
-    lowest = table.frame(evidence).groupby("configuration", sort=False).first()
+    lowest = table_of("rounds_to_threshold", evidence).groupby("configuration", sort=False).first()
     assert lowest["reached"].tolist() == [3, 2, 1]
     assert lowest["first"].tolist() == [0.0, 0.0, 0.0]
     medians = lowest[["round", "tokens_per_node", "trained_per_node", "seconds"]]
@@ -35,7 +31,6 @@ def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
     assert medians.loc["few"].isna().all()
 
 
-(PRICE,) = (part for one in SECTIONS for part in one.parts if part.name == "price" and isinstance(part, Table))
 RUNS = pd.DataFrame(
     {
         "configuration": ["4/4", "4/4", "alone"],
@@ -54,16 +49,15 @@ RUNS = pd.DataFrame(
 
 def test_bytes_written_and_read_are_held_against_the_reward_and_nothing_is_of_a_reward_of_zero() -> None:
     evidence = make_evidence(make_record("small", ("4/4", "alone"), (1, 2), ("a", "b"), 3), runs=RUNS)
-    shared, alone = PRICE.frame(evidence).to_dict("records")
+    shared, alone = table_of("price", evidence).to_dict("records")
     assert (shared["reward"], shared["bytes_moved"], shared["bytes_per_reward"]) == (10.0, 7000.0, 700.0)
     assert (shared["generated_per_reward"], shared["trained_per_reward"]) == (20.0, 50.0)
     assert alone["bytes_moved"] == 300.0
     assert pd.isna(alone["bytes_per_reward"])
 
 
-def test_of_swarms_of_unlike_sizes_the_section_says_how_their_sums_are_shown() -> None:
+def test_of_swarms_of_unlike_sizes_the_page_says_how_their_sums_are_shown() -> None:
     record = make_record("small", ("4/4", "alone"), (1, 2), ("a", "b"), 3)
     first, second = record.configurations
     sized = msgspec.structs.replace(record, configurations=(first, msgspec.structs.replace(second, nodes=1)))
-    assert not any(of_sizes(make_evidence(record, runs=RUNS)))
-    assert "alone 1" in next(iter(of_sizes(make_evidence(sized, runs=RUNS))))
+    assert "alone 1" in " ".join(what_was_run(make_evidence(sized, runs=RUNS)))
