@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect
-from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Sample, holm, paired, welch, zero
+from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, Sample, anova, holm, paired, welch, zero
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 
 SeedValues = dict[int, float]
@@ -237,6 +237,26 @@ def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]
     told = [row if isinstance(row, dict) else row._asdict() for row in rows]
     table = pd.DataFrame(told, columns=[*columns])
     return table.astype({name: "float64" for name in columns if name not in ONES})
+
+
+def variance_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Tests whether the configurations of each group have one mean cumulative reward, over finished runs: one row per
+    group.
+
+    Columns:
+        group, configurations
+        f, df_between, df_within, p, welch_f, welch_df_within, welch_p: as significance.Anova.
+    """
+    groups: dict[str, dict[str, Sample]] = defaultdict(dict)
+    samples = samples_by_configuration(totals, record, "cumulative_reward")
+    for known in record.configurations:
+        if known.name in samples:
+            groups[known.group][known.name] = [*samples[known.name].values()]
+    rows = [
+        {"group": group, "configurations": ", ".join(found)} | anova(list(found.values()))._asdict()
+        for group, found in groups.items()
+    ]
+    return pd.DataFrame(rows, columns=["group", "configurations", *Anova._fields]).dropna(subset=["p"])
 
 
 FACTORS = {"reward": "cumulative_reward", "format": "cumulative_tagged", "content": "reward_given_tagged"}

@@ -54,6 +54,17 @@ def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
     return mean_R - half_R, mean_R + half_R
 
 
+def by_agent(run: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
+    """Returns one run: its rounds down, its agents across."""
+    return run.pivot_table(index="round", columns="node_id", values=column, aggfunc="last", observed=True).sort_index()
+
+
+def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Returns, for each configuration, the rows of its lowest seed that has any."""
+    first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
+    return metrics[metrics["seed"] == first]
+
+
 def median_or_later(costs: pd.Series[float]) -> float:
     """Median over the runs of one of these costs; NaN if at least half of them never got there.
 

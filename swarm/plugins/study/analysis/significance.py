@@ -1,4 +1,4 @@
-"""Hypothesis tests of configurations: t-tests (Welch's, paired, against 0), Holm's adjustment.
+"""Hypothesis tests of configurations: t-tests (Welch's, paired, against 0), analysis of variance, Holm's adjustment.
 
 One value per run goes in: the seed is the unit.
 
@@ -58,6 +58,51 @@ def zero(a: Sample) -> TTest:
 def _two_sided(found: Any) -> TTest:
     interval = found.confidence_interval(0.95)
     return TTest(*(float(value) for value in (found.statistic, found.df, found.pvalue, interval.low, interval.high)))
+
+
+class Anova(NamedTuple):
+    """One-way analysis of variance: classic (Fisher, equal variances) and Welch's, which does without them."""
+
+    f: float | None = None
+    df_between: int | None = None
+    df_within: int | None = None
+    p: float | None = None
+    welch_f: float | None = None
+    welch_df_within: float | None = None
+    welch_p: float | None = None
+
+
+def anova(samples: Sequence[Sample]) -> Anova:
+    """Do all these configurations have one mean? Welch's fields are None where some sample has no spread.
+
+    Source: Welch, On the comparison of several mean values, Biometrika 38 (1951).
+    """
+    if len(samples) < 2 or _too_few(*samples) or _constant(*samples):
+        return Anova()
+    with _one_side_may_be_constant():
+        classic = stats.f_oneway(*samples)
+    df_between, df_within = len(samples) - 1, sum(map(len, samples)) - len(samples)
+    f, p = _f_and_p(classic.statistic, df_between, df_within)
+    result = Anova(f, df_between, df_within, p)
+    if any(_constant(sample) for sample in samples):
+        return result
+    welch_df = _welch_df(samples)
+    f, p = _f_and_p(stats.f_oneway(*samples, equal_var=False).statistic, df_between, welch_df)
+    return result._replace(welch_f=f, welch_df_within=welch_df, welch_p=p)
+
+
+def _f_and_p(f: float, df_between: float, df_within: float) -> tuple[float, float]:
+    """F of equal means can round to below 0, of which scipy's own p is NaN."""
+    f = max(0.0, float(f))
+    return f, float(stats.f.sf(f, df_between, df_within))
+
+
+def _welch_df(samples: Sequence[Sample]) -> float:
+    """Denominator degrees of freedom of Welch's F."""
+    weights = np.array([len(sample) / np.var(sample, ddof=1) for sample in samples])
+    free = np.array([len(sample) - 1 for sample in samples])
+    spread = np.sum((1 - weights / weights.sum()) ** 2 / free)
+    return float((len(samples) ** 2 - 1) / (3 * spread))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

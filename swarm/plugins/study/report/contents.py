@@ -19,7 +19,7 @@ from swarm.plugins.study.analysis.splits import NEAR
 from swarm.plugins.study.analysis.supply import START_ROUNDS
 from swarm.plugins.study.report import notes, rows
 from swarm.plugins.study.report.evidence import NONE
-from swarm.plugins.study.report.figures import bars, curves, marks, mean_over_seeds
+from swarm.plugins.study.report.figures import agents, bars, curves, marks, mean_over_seeds
 from swarm.plugins.study.report.parts import INTERVAL, Figure, Measures, Table, ratio_of, section
 
 CONFIGURATION = ("configuration",)
@@ -170,6 +170,11 @@ CONTENTS = (
                 *("untested", "hedges_g"),
             ),
         ),
+        Table(
+            "variance",
+            "One-way analysis of variance over the configurations: Fisher's, and Welch's without equal variances.",
+            rows.variance,
+        ),
         Figure(
             "cumulative_reward",
             "Mean over seeds, 95 % interval, one dot per seed.",
@@ -178,6 +183,22 @@ CONTENTS = (
         ),
         Figure(
             "mean_over_seeds", f"Reward, averaged over the agents of a run. {OVER_SEEDS}", "rounds", mean_over_seeds
+        ),
+    ),
+    section(
+        "Reward per agent",
+        "One panel per configuration, of its first seed. The range over agents is no interval.",
+        Figure(
+            "reward_per_agent",
+            "Reward per agent, moving average over {window} rounds.",
+            "agents",
+            agents(each=True),
+        ),
+        Figure(
+            "agent_average",
+            "Agent-averaged reward, its moving average over {window} rounds, and the range over agents (min to max).",
+            "agents",
+            agents(each=False),
         ),
     ),
     section(

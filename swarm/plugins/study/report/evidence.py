@@ -17,7 +17,7 @@ from msgspec import UNSET
 from swarm.errors import ConfigError, ProtocolError
 from swarm.plugins.study.analysis.by_model import rewards_by_model
 from swarm.plugins.study.analysis.comparisons import comparison_table, declared_table, factors_table
-from swarm.plugins.study.analysis.curves import RUN, window_for
+from swarm.plugins.study.analysis.curves import RUN, first_seeds, window_for
 from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.learned import by_knowledge, taught
 from swarm.plugins.study.analysis.measures import agent_average, as_of_equal_sizes, by_task, totals
@@ -54,6 +54,8 @@ class Evidence:
     how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
     rounds: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per run and round: from agent_average, as of equal sizes (as_of_equal_sizes)."""
+    agents: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Reward of each node in each round of the first seed of each configuration."""
     tasks: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per run that counts and task: from by_task."""
     crossings: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -151,6 +153,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         window=window,
         runs=runs,
         rounds=as_of_equal_sizes(agent_average(metrics), record).round(DIGITS),
+        agents=first_seeds(metrics)[["configuration", "seed", "round", "node_id", "my_reward"]].round(DIGITS),
         tasks=by_task(rows),
         crossings=crossed,
         learners=learners(rows, crossed),

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swarm.plugins.study.analysis.comparisons import finished
-from swarm.plugins.study.analysis.curves import by_seed, common_rounds, mean_band, smooth
+from swarm.plugins.study.analysis.curves import by_agent, by_seed, common_rounds, mean_band, smooth
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.report.evidence import Evidence
 
@@ -148,6 +148,34 @@ def marks(x: str, y: str, xlabel: str, ylabel: str) -> Draw:
             axis.yaxis.set_major_formatter("{x:g}")
         axis.set(xlabel=xlabel, ylabel=ylabel)
         legend_below(figure)
+        return figure
+
+    return draw
+
+
+def agents(*, each: bool) -> Draw:
+    """Draws a panel for each configuration: the rewards of one run's agents over the rounds, as the paper does.
+
+    Args:
+        each: one moving average per agent; else the mean over the agents (thin), its moving average (thick), and the
+            range from the worst agent to the best.
+    """
+
+    def draw(evidence: Evidence, rows: pd.DataFrame) -> Figure:
+        runs = list(split(evidence, rows))
+        figure, axes = new_figure(3.2, len(runs))
+        for axis, (name, run) in zip(axes, runs, strict=True):
+            colour, _ = look(evidence, name)
+            rewards = by_agent(run)
+            shown = rewards if each else rewards.mean(axis=1).to_frame()
+            if not each:
+                ends = rewards.min(axis=1), rewards.max(axis=1)
+                axis.fill_between(rewards.index, *ends, color=colour, alpha=0.18, linewidth=0)
+                axis.plot(rewards.index, shown, color=colour, linewidth=0.5, alpha=0.6)
+            width = 0.9 if each else 1.8
+            axis.plot(rewards.index, smooth(shown, evidence.window).to_numpy(), color=colour, linewidth=width)
+            axis.set(title=f"{name} (seed {run['seed'].iloc[0]})", xlabel="round")
+        axes[0].set_ylabel(REWARD)
         return figure
 
     return draw

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.comparisons import effect_by_start
+from swarm.plugins.study.analysis.comparisons import effect_by_start, variance_table
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN
 from swarm.plugins.study.analysis.measures import rounds_to_threshold, thresholds_of
 from swarm.plugins.study.analysis.planted import finals
 from swarm.plugins.study.analysis.propagation import propagation
 from swarm.plugins.study.analysis.splits import quality_and_split, split_measures
 from swarm.plugins.study.analysis.supply import COLUMNS, supply_by_configuration
-from swarm.plugins.study.report.evidence import NONE, Evidence
+from swarm.plugins.study.report.evidence import DIGITS, NONE, Evidence
 
 
 def configurations(evidence: Evidence) -> pd.DataFrame:
@@ -44,6 +44,12 @@ def with_full_answers(evidence: Evidence) -> pd.DataFrame:
     first = runs.agg(lambda shares: shares.head(FINAL_ROUNDS).mean()).rename("full_answers_first")
     last = runs.agg(lambda shares: shares.tail(FINAL_ROUNDS).mean()).rename("full_answers_last")
     return evidence.counted.join(first, on=RUN).join(last, on=RUN)
+
+
+def variance(evidence: Evidence) -> pd.DataFrame:
+    """Returns the analysis of variance of each group, to the digits that all processors agree on; an exploratory study
+    tests nothing, and has none."""
+    return variance_table(evidence.runs, evidence.record).round(DIGITS) if evidence.record.tests else NONE
 
 
 def thresholds(evidence: Evidence) -> pd.DataFrame:

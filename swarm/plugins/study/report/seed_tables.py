@@ -42,6 +42,7 @@ FILES = {
 }
 """Field of Evidence -> its file, named as the table of the page where there is one."""
 LATER_FILES = {
+    "agents": "agents_by_round.csv",
     "knowledge": "knowledge_by_round.csv",
     "taught": "taught.csv",
     "models": "models_by_run.csv",

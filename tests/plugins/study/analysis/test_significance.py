@@ -1,4 +1,4 @@
-"""Welch and Holm, against hand-worked numbers and scipy called directly."""
+"""Welch, ANOVA and Holm, against hand-worked numbers and scipy called directly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, TTest, holm, paired, welch
+from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, TTest, anova, holm, paired, welch
 
 samples = st.lists(st.integers(-9, 9).map(lambda tenths: tenths / 10), max_size=5)
 probabilities = st.lists(st.none() | st.floats(0, 1), max_size=12)
@@ -32,17 +32,22 @@ def test_the_interval_of_the_difference_is_that_of_the_same_t() -> None:
 def test_with_fewer_than_three_runs_on_either_side_nothing_is_tested() -> None:
     assert FEWEST_SEEDS == 3
     assert welch([1, 2], [3, 4, 5]) == welch([3, 4, 5], [1, 2]) == welch([], []) == TTest()
+    assert anova([[1, 2], [3, 4, 5]]) == anova([[1, 2, 3]]) == Anova()
     assert paired([1, 2], [3, 5]) == TTest()
 
 
 def test_without_spread_on_both_sides_nothing_is_tested() -> None:
     assert welch([0.1] * 3, [0.1] * 3) == welch([0.1] * 3, [0.2] * 4) == TTest()
+    assert anova([[0.1] * 3, [0.3] * 3]) == Anova()
     assert paired([1, 2, 3], [2, 3, 4]) == TTest()
 
 
 def test_one_side_without_spread_is_tested_by_the_other_ones() -> None:
     found = welch([2, 2, 2], [1, 2, 3])
     assert (found.t, found.df, found.p) == (0, 2, 1)
+    mixed = anova([[2, 2, 2], [1, 2, 3]])
+    assert mixed.p == pytest.approx(1)
+    assert mixed.welch_p is None
 
 
 def test_the_paired_test_looks_at_differences_alone() -> None:
@@ -51,10 +56,32 @@ def test_the_paired_test_looks_at_differences_alone() -> None:
     assert paired([11, 22, 33], [10, 20, 30]) == pytest.approx(expected)
 
 
+def test_anova_gives_the_hand_worked_f() -> None:
+    found = anova([[1, 2, 3], [2, 3, 4], [6, 7, 8]])
+    # group means 2, 3, 7 around 4: between 3 (4 + 1 + 9) / 2 = 21; within 6 / 6 = 1
+    assert found.f == pytest.approx(21)
+    assert (found.df_between, found.df_within) == (2, 6)
+    assert found.p == pytest.approx(stats.f.sf(21, 2, 6))
+
+
+def test_welchs_f_of_two_samples_is_the_square_of_welchs_t() -> None:
+    a, b = [4.0, 5, 6], [1.0, 2, 3, 6]
+    found, t = anova([a, b]), welch(a, b)
+    assert t.t is not None
+    assert found.welch_f == pytest.approx(t.t**2)
+    assert found.welch_df_within == pytest.approx(t.df)
+    assert found.welch_p == pytest.approx(t.p)
+
+
+def test_equal_means_that_round_to_a_negative_f_have_p_1() -> None:
+    found = anova([[0, 0, 0, 0, 3, 1], [0, 0, 0, 0, 0, 4]])
+    assert (found.f, found.p) == (0, 1)
+
+
 @settings(max_examples=40)
 @given(samples, samples)
 def test_every_number_is_finite_or_none(a: list[float], b: list[float]) -> None:
-    for value in welch(a, b):
+    for value in (*welch(a, b), *anova([a, b])):
         assert value is None or math.isfinite(value)
 
 

@@ -18,7 +18,15 @@ from swarm.plugins.study.analysis.curves import mean_band
 from swarm.plugins.study.record import ConfigurationRecord
 from swarm.plugins.study.report.contents import CONTENTS
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figures import curves, encoded, figure_style, legend_below, mean_over_seeds, new_figure
+from swarm.plugins.study.report.figures import (
+    agents,
+    curves,
+    encoded,
+    figure_style,
+    legend_below,
+    mean_over_seeds,
+    new_figure,
+)
 from swarm.plugins.study.report.parts import Figure, rows_of
 from tests.plugins.study.report.report_factory import make_evidence, make_record
 
@@ -98,6 +106,23 @@ def test_a_curve_is_a_moving_average_over_the_rounds() -> None:
     for draw, drawn in ((curves({"mean": ""}), [0.0, 0.1, 0.3]), (curves({"mean": ""}, window=1), [0.0, 0.2, 0.4])):
         (axis,) = draw(make_evidence(RECORD, window=2), rows).axes
         assert axis.lines[0].get_ydata().tolist() == pytest.approx(drawn)
+
+
+def test_the_agents_of_a_run_have_a_line_each_or_their_mean_and_range() -> None:
+    rewards = {"anna": [0.0, 0.2, 0.4], "ben": [0.2, 0.6, 0.6]}
+    rows = pd.DataFrame(
+        {"configuration": "4/4", "seed": 7, "round": number, "node_id": node, "my_reward": reward}
+        for node, curve in rewards.items()
+        for number, reward in enumerate(curve)
+    )
+    evidence = make_evidence(RECORD, window=1)
+    (axis,) = agents(each=True)(evidence, rows).axes
+    assert [line.get_ydata().tolist() for line in axis.lines] == [*rewards.values()]
+    assert axis.get_title() == "4/4 (seed 7)"
+    (axis,) = agents(each=False)(evidence, rows).axes
+    assert axis.lines[1].get_ydata().tolist() == pytest.approx([0.1, 0.4, 0.5])
+    (band,) = axis.collections
+    assert band.get_paths()[0].get_extents().bounds == pytest.approx((0, 0, 2, 0.6))
 
 
 def test_the_band_of_a_mean_is_students_interval_at_each_round() -> None:

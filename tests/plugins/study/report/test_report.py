@@ -84,8 +84,9 @@ def test_the_page_links_its_figures_and_comes_out_of_its_tables_again(tmp_path: 
     page = write_report(evidence, *into_folder(tmp_path / "first"), ("svg", "csv")).read_text("utf-8")
     first = files_in(tmp_path / "first")
     drawn = re.findall(r"]\((.*?)\)", page)
-    assert {"cumulative_reward", "mean_over_seeds", "split_trajectory", "held_out"} <= {Path(one).stem for one in drawn}
-    per_seed = (*FILES.values(), LATER_FILES["splits"], "study.json")
+    expected = {"cumulative_reward", "mean_over_seeds", "reward_per_agent", "agent_average", "held_out"}
+    assert expected | {"split_trajectory"} <= {Path(one).stem for one in drawn}
+    per_seed = (*FILES.values(), LATER_FILES["agents"], LATER_FILES["splits"], "study.json")
     named = {*per_seed, *(f"{name}.csv" for name in tables(evidence))}
     assert first.keys() == {"report.md", *drawn, *(f"tables/{name}" for name in named)}
     read = read_tables(tmp_path / "first" / "tables", None)
@@ -211,6 +212,8 @@ def test_without_a_declaration_no_sentence_is_a_proof(plain: Report) -> None:
     assert re.search(r"Looked at afterwards: 4/4 lay above 8/0 by \+\d+\.\d % \(.*?\) \(Holm-adjusted p ", words)
     assert "Declared:" not in words
     assert "is above" not in words
+    (variance,) = plain.tables["variance"].to_dict("records")
+    assert (variance["configurations"], variance["df_between"], variance["df_within"]) == ("8/0, 4/4", 1, 4)
 
 
 def test_no_difference_is_said_as_plainly_as_one(tmp_path: Path) -> None:
