@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
 from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.retention import WorkerNeed
-from swarm.store.base import Blob, Kind, Store, get_many
+from swarm.store.base import Blob, Entry, Kind, Store, get_many
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import DEEPEST, decode, nests_too_deeply
@@ -194,6 +194,10 @@ class PeerReader:
         self._pause = pause
         self._files = NodeFiles(run.store, now)
         self._seen: dict[str, _Seen] = {}
+        self._listed: Mapping[str, Entry] = {}
+        """The listing that was gone through last."""
+        self._peers: dict[str, PeerFile] = {}
+        """What could be read of it, by name."""
 
     def read(
         self,
@@ -205,6 +209,7 @@ class PeerReader:
         """Look at the registrations, at most MOST_REGISTRATIONS of them. Blocking.
 
         Each look returns what it read itself: looks may overlap, and what one has read the other does not read again.
+        While a listing is good, only those who are waited for are looked at.
 
         Args:
             max_age: seconds for which what was listed is good enough.
@@ -216,9 +221,9 @@ class PeerReader:
         Raises:
             StoreError: they cannot be listed.
         """
-        found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
-        if max_age:
-            found = found | self._files.by_name(keys.PEERS, at_once)
+        listed = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
+        is_new = listed is not self._listed
+        found = (listed if is_new else {}) | (self._files.by_name(keys.PEERS, at_once) if max_age else {})
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_REGISTRATIONS])
         now, pause = self._now(), max(self._pause, len(nodes) / MOST_A_SECOND if self._pause else 0.0)
@@ -228,10 +233,14 @@ class PeerReader:
             self._note(node, there[node], read[node][0] if node in read else None)
         stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
         self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in stirred}
-        peers = {node: peer for node in nodes if (peer := self._seen[node].peer)}
-        if len(self._seen) > 2 * MOST_REGISTRATIONS:
+        looked_at = {node: self._seen[node].peer for node in nodes}
+        if is_new and len(self._seen) > 2 * MOST_REGISTRATIONS:
             self._seen = {node: self._seen[node] for node in nodes}
-        return Registrations([*peers.values()], [peers[node] for node in new if node in peers], stirred)
+        others = {} if is_new else {node: peer for node, peer in self._peers.items() if node not in looked_at}
+        peers = others | {node: peer for node, peer in looked_at.items() if peer}
+        self._listed, self._peers = listed, peers
+        fresh = [peer for node in new if (peer := looked_at[node])]
+        return Registrations([peers[node] for node in sorted(peers)], fresh, stirred)
 
     def read_one(self, node: str) -> PeerFile | None:
         """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""

@@ -304,6 +304,27 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     assert [peer.peer_id for peer in seen.read(frozenset({"bob"})).peers] == ["bob", "carol"]
 
 
+def test_while_a_listing_is_good_those_who_are_waited_for_are_looked_at_and_its_old_versions_show_no_life(
+    layout: Layout,
+) -> None:
+    reader = PeerReader(layout.run, lambda: 0.0, pause=5.0)
+
+    def beat(node: str, number: int) -> None:
+        put(layout.peer_file(node), encode(make_peer(node, beat=number, status=ACTIVE)))
+
+    def look(*at_once: str) -> tuple[list[int], list[str], frozenset[str]]:
+        seen = reader.read(max_age=9.0, at_once=at_once, alive={"bob", "carol"})
+        return [peer.beat for peer in seen.peers], [peer.peer_id for peer in seen.fresh], seen.stirred
+
+    for node in ("bob", "carol"):
+        beat(node, 1)
+    assert look() == ([1, 1], ["bob", "carol"], frozenset())
+    for node in ("bob", "carol"):
+        beat(node, 2)
+    assert look("bob") == ([2, 1], ["bob"], frozenset())
+    assert look() == ([2, 1], [], frozenset())
+
+
 def test_of_two_looks_that_overlap_the_one_that_read_nothing_new_hides_nobody(layout: Layout) -> None:
     """Peers that had become active lived only from their next heartbeat on, and the rounds until then heard nobody."""
     seen = PeersSeen(make_context(layout), Liveness(10.0))
