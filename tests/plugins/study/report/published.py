@@ -36,7 +36,9 @@ SIGNED = _estimate("improvement", "+.1f", " %")
 PAIRED = _estimate("declared_improvement", "+.1f", " %")
 MEAN = "{0[mean]:.1f} ± {0[sd]:.1f}"
 HORIZONS = (40, 60, 80, 100)
-"""Rounds up to which the reward is summed."""
+"""Rounds up to which the reward is summed on the page of a study; 20 and 150 besides."""
+BUDGETS = (5_000, 12_000, 34_000)
+"""Tokens that a node has written when its reward of the ten rounds before is looked at."""
 FACTORS = " | ".join(f"x{_estimate(factor, '.2f')}" for factor in ("format", "content"))
 
 
@@ -103,11 +105,15 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
         own |= _shares(own, found)
     for name in final:
         own, baseline = found[name], str(found[name].get("baseline"))
-        own |= {f"by_{last}": _reward_by(rounds, name, last) for last in HORIZONS}
+        own |= {f"by_{last}": _reward_by(rounds, name, last) for last in (20, *HORIZONS, 150)}
+        own |= {f"at_{budget}": _reward_at(rounds, name, budget) for budget in BUDGETS}
         if baseline in final:
             lead = improvement(final[name], final[baseline])
             own |= {"final_lead": lead.value, "final_lead_low": lead.low, "final_lead_high": lead.high}
-            own |= {f"lead_{last}": _lead(own[f"by_{last}"], _reward_by(rounds, baseline, last)) for last in HORIZONS}
+            own |= {
+                f"lead_{last}": _lead(own[f"by_{last}"], _reward_by(rounds, baseline, last))
+                for last in (20, *HORIZONS, 150)
+            }
     return found
 
 
@@ -127,6 +133,13 @@ def _reward_by(rounds: pd.DataFrame, configuration: str, last: int) -> float:
     return float((rows["mean"] * rows["nodes"]).sum() / rows["seed"].nunique())
 
 
+def _reward_at(rounds: pd.DataFrame, configuration: str, budget: int) -> float:
+    """The mean reward of the last ten rounds before a node has written so many tokens, in the mean over seeds."""
+    rows = rounds[(rounds["configuration"] == configuration) & (rounds["tokens_per_node"] <= budget)]
+    last = rows.sort_values("round").groupby("seed").tail(10)
+    return float(last.groupby("seed")["mean"].mean().mean())
+
+
 def _lead(own: float, baseline: float) -> float:
     return 100 * (own / baseline - 1)
 
@@ -141,6 +154,10 @@ def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield _prefixed(rows, "declared_" if short else f"declared_{measure}_")
     for baseline, rows in declared.groupby("baseline"):
         yield _prefixed(rows, f"against_{baseline}_")
+    if "rounds_to_threshold" in found:
+        rows = found["rounds_to_threshold"]
+        (_, half, *_) = sorted(rows["threshold"].unique())
+        yield _prefixed(rows[rows["threshold"] == half], "half_")
     if "exam" in found:
         examined = found["exam"].groupby("configuration", observed=True)
         yield _prefixed(examined.first().reset_index(), "began_")
@@ -168,6 +185,7 @@ _POISONED = (
 _COSTS = _estimate("declared_honest_reward_improvement", "+.1f", " %")
 _NEARER = _estimate("declared_planters_logprob_difference", "+.2f")
 _P = "{0[declared_p_holm]:p}"
+_REUSE = _estimate("declared_improvement", "+.1f", " %", ".1f")
 _PRICE = "{0[final_reward]:.3f} | {0[tokens_generated]:,.0f} | {0[bytes_per_reward]:,.0f}"
 _LATE = _estimate("final_lead", "+.1f", " %")
 _BALANCED = "declared_reward_given_tagged_balanced"
@@ -201,11 +219,9 @@ PUBLISHED = (
         _of("sapo", f"| {_LATE} | 8/0: {{1[final_reward]:.3f}} of 1 |", "4/4, 8/0"),
         _of("sapo", f"format {FACTORS.replace(' | ', ', content ')}", "4/4"),
         _of("sapo", "by {0[lead_60]:.0f} % after 60 rounds and by {0[lead_100]:.0f} % after 100", "4/4"),
-        _of(
-            "exploratory/steps-and-rates",
-            "| 4/4 with four steps {0[improvement]:+.1f} %, with one {1[improvement]:+.1f} % | 8/0 with as many steps: "
-            "{2[mean]:.1f} and {3[mean]:.1f} of 480 | 8x60, {0[n]:.0f} |",
-            *(f"2e-4-{steps}-{split}" for split in ("4/4", "8/0") for steps in ("4-steps", "1-step")),
+        *(
+            _of("reuse-best", f"| {name} {_REUSE} | 4/4: {{1[mean]:.1f}} of 1,200 | 8x150, {{0[n]:.0f}} |", name, "4/4")
+            for name in ("8/0", "4/0")
         ),
         _of("empty-update", f"| {PAIRED} | 8/0 with the step: {{1[mean]:.1f}} of 800", "skip-8/0, step-8/0"),
         _of(
@@ -275,12 +291,36 @@ PUBLISHED = (
         *(
             _of(
                 "exploratory/steps-and-rates",
-                f"| {rate}, {steps[0]} | "
-                "{0[mean]:.1f} | {1[mean]:.1f} | {1[improvement]:+.1f} % | {2[mean]:.1f} |",
-                *(f"{rate}-{steps}-{split}" for split in ("8/0", "4/4", "4/0")),
+                f"| {steps[0]} | {{0[mean]:.1f}} | {{1[mean]:.1f}} | {{1[improvement]:+.1f}} % | {{2[mean]:.1f}} |",
+                *(f"2e-4-{steps}-{split}" for split in ("8/0", "4/4", "4/0")),
             )
-            for rate in ("2e-4", "4e-4")
             for steps in ("1-step", "2-steps", "4-steps")
+        ),
+        _of(
+            "reuse-best",
+            f"| {MEAN} | {_at(1, MEAN)} | {_at(2, MEAN)} | | against 4/4 (95 % interval), Holm's p | | "
+            f"{_at(1, _REUSE)}, {_at(1, _P)} | {_at(2, _REUSE)}, {_at(2, _P)} |",
+            *("4/4", "8/0", "4/0"),
+        ),
+        _of(
+            "reuse-best",
+            "| {0[final_reward]:.3f} | {1[final_reward]:.3f} | {2[final_reward]:.3f} | | against 4/4, Holm's p | | "
+            f"{_at(1, _estimate('declared_final_reward_improvement', '+.1f', ' %', '.1f'))}, "
+            "{1[declared_final_reward_p_holm]:p} | | | tokens written | {0[tokens_generated]:,.0f} | "
+            "{1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} |",
+            *("4/4", "8/0", "4/0"),
+        ),
+        _of("reuse-best", " | ".join(f"{{0[lead_{n}]:+.0f}} %" for n in (20, *HORIZONS, 150)), "8/0"),
+        *(
+            _of("reuse-best", f"| {name} | " + " | ".join(f"{{0[at_{n}]:.3f}}" for n in BUDGETS) + " |", name)
+            for name in ("4/4", "8/0", "4/0")
+        ),
+        _of(
+            "reuse-best",
+            "after {0[half_round]:.0f} rounds and {0[half_tokens_per_node]:,.0f} tokens a node, 8/0 after "
+            "{1[half_round]:.0f} rounds and {1[half_tokens_per_node]:,.0f}, 4/0 after {2[half_round]:.0f} rounds and "
+            "{2[half_tokens_per_node]:,.0f}.",
+            *("4/4", "8/0", "4/0"),
         ),
         _of(
             "sapo",
