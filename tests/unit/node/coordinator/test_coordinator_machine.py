@@ -90,6 +90,52 @@ def test_the_interval_before_round_0_counts_from_the_first_worker_that_is_expect
     assert machine.handle(look(1e6 + 61, anna, called=anna)) is not None
 
 
+def settling() -> CoordinatorMachine:
+    """Nobody said who is expected."""
+    machine = CoordinatorMachine(Settings(settle_time=15.0, round_interval=60.0, max_rounds=5))
+    assert machine.resume(RoundKey(0)) is None
+    return machine
+
+
+def test_where_nobody_is_expected_round_0_opens_when_no_new_worker_has_come_for_the_settling_time() -> None:
+    machine = settling()
+    for now, live in ((0.0, ALICE), (14.0, ALICE_BOB), (28.9, ALICE_BOB)):
+        assert machine.handle(look(now, live)) is None
+    decided = machine.handle(look(29.0, ALICE_BOB))
+    assert decided == WriteState(RoundKey(0), finished=False, reason="opened")
+
+
+def test_workers_that_come_one_after_the_other_hold_round_0_up_for_two_intervals_and_no_more() -> None:
+    machine = settling()
+    for number in range(12):
+        names = frozenset(f"worker-{n}" for n in range(number + 1))
+        assert machine.handle(look(10.0 * number, names)) is None
+    assert machine.handle(look(120.0, names | {"worker-12"})) is not None
+
+
+def test_settling_counts_from_when_a_worker_began_to_load() -> None:
+    machine = settling()
+    assert machine.handle(look(0.0, NOBODY, coming=ALICE)) is None
+    assert machine.handle(look(50.0, ALICE)) is not None
+
+
+@pytest.mark.parametrize(
+    ("submitted", "live", "held_by"),
+    [("bob", "bob", "alice"), ("", "bob", ""), ("bob", "bob carol", "")],
+    ids=["it alone is missing", "so is another", "so is a newcomer"],
+)
+def test_a_round_is_held_by_one_that_loads_again_where_nobody_else_is_missing(
+    submitted: str, live: str, held_by: str
+) -> None:
+    keeper = Keeper(settling())
+    keeper.handle(look(0.0))
+    assert keeper.handle(look(15.0)) is not None
+    assert keeper.handle(look(16.0, submitted=ALICE_BOB)) is not None
+    seen = look(17.0, frozenset(live.split()), frozenset(submitted.split()), coming=ALICE, submitted_before=ALICE_BOB)
+    assert keeper.handle(seen) is None
+    assert keeper.machine.held_by == frozenset(held_by.split())
+
+
 def test_a_round_that_all_have_left_stays_open_for_one_that_is_starting_however_long_that_takes() -> None:
     keeper = open_first(make_machine(expected=2))
     assert keeper.handle(look(61.0, NOBODY, submitted=ALICE, coming=BOB)) is None

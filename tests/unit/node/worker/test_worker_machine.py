@@ -402,6 +402,15 @@ def test_nodes_on_their_own_clocks_begin_together() -> None:
     assert worker.machine.wake_at is None
 
 
+def test_nodes_on_their_own_clocks_that_expect_others_by_name_begin_with_these() -> None:
+    worker = checked_worker(own_clock=True, max_rounds=3, expected_workers=("bob", "dave"), round_interval=10.0)
+    worker.handle(m.PeersLive(frozenset(), 0.0, called=frozenset({"alice"})))
+    assert worker.handle(m.Ready(R0)) == []
+    assert worker.handle(m.PeersLive(PEERS, 2.0, called=frozenset({"alice", *PEERS}))) == []
+    called = frozenset({"alice", "dave", *PEERS})
+    assert worker.handle(m.PeersLive(PEERS | {"dave"}, 3.0, called=called)) == [m.Generate(R0, 0)]
+
+
 def test_nobody_who_does_not_come_is_waited_for_longer_than_an_interval() -> None:
     worker = make_alone(expected=4)
     worker.handle(m.Ready(R0))
