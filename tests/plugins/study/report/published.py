@@ -250,6 +250,11 @@ PUBLISHED = (
             "specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together, alone"
         ),
         _of(
+            "specialists-cloned",
+            f"`cloned` {_DIFFERENCE} | `together`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}} |",
+            "cloned, together",
+        ),
+        _of(
             "specialists",
             f"+{_DIFFERENCE} without the negative half | `both-halves`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}",
             "together, both-halves",
@@ -393,6 +398,16 @@ PUBLISHED = (
     ),
     *_on(
         "study/specialists.md",
+        *(
+            _of(
+                "specialists-cloned",
+                f"| `{name}` | {_LAST} | {{0[own_last]:.3f}} | {MEAN} |",
+                name,
+            )
+            for name in ("together", "cloned", "alone-3e-4", "alone-6e-4", "alone-12e-4")
+        ),
+        _of("specialists-cloned", f"{_DIFFERENCE}, p = {{0[declared_p_holm]:.3f}}. It earns", "cloned"),
+        _of("specialists-cloned", f"earns {EFFECT} against `together`", "cloned"),
         *(
             _of(
                 "specialists",
