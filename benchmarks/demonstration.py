@@ -6,6 +6,7 @@ Cumulative rewards are told per node: trees with the same models, tasks and seed
 
     python -m benchmarks.demonstration --trees . ../before      # in turn, so that the machine is the same for all
     python -m benchmarks.demonstration --busy 2                 # beside two busy loops
+    python -m benchmarks.demonstration --up "--profile tiny-2 --sampler whole-pool --rounds 30"    # as earlier ones did
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -74,8 +76,9 @@ def main() -> None:
     parser.add_argument("--trees", type=Path, nargs="+", default=[Path()], help="checkouts to measure in turn")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--busy", type=int, default=0, help="busy loops beside it")
+    parser.add_argument("--up", default="", help="flags of `swarm up`")
     arguments: argparse.Namespace = parser.parse_args()
-    flags = ["--rounds", "2"] if arguments.quick else []
+    flags = ["--rounds", "2"] if arguments.quick else shlex.split(arguments.up)
     found: dict[str, list[dict[str, Any]]] = {}
     with busy_loops(arguments.busy):
         for _ in range(1 if arguments.quick else arguments.repetitions):

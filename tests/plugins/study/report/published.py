@@ -244,7 +244,12 @@ PUBLISHED = (
             ),
             "4/4",
         ),
-        _of("judged", "| pass@1 {0[ended_pass_at_1]:.3f} | 8/0: {1[ended_pass_at_1]:.3f} |", "rare-4/4, rare-8/0"),
+        _of(
+            "judged",
+            "| pass@1 {0[ended_pass_at_1]:.3f}; from the other start {2[ended_pass_at_1]:.3f} | 8/0: "
+            "{1[ended_pass_at_1]:.3f}; {3[ended_pass_at_1]:.3f} |",
+            "rare-4/4, rare-8/0, demo-4/4, demo-8/0",
+        ),
         _of("ten-seeds", f"| {PAIRED} | 6/2: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "supply, 6/2"),
         _of(
             "specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together, alone"
@@ -302,6 +307,13 @@ PUBLISHED = (
             for steps in ("1-step", "2-steps", "4-steps")
         ),
         _of(
+            "exploratory/steps-and-rates",
+            "4/4 has {0[final_reward]:.3f} of 1 with four steps and {1[final_reward]:.3f} with two; 8/0 has "
+            "{2[final_reward]:.3f} and {3[final_reward]:.3f}.",
+            *(f"2e-4-{steps}-{split}" for split in ("4/4", "8/0") for steps in ("4-steps", "2-steps")),
+        ),
+        _of("sapo", "4/4 ends at {0[final_reward]:.3f} after 100 rounds", "4/4"),
+        _of(
             "reuse-best",
             f"| {MEAN} | {_at(1, MEAN)} | {_at(2, MEAN)} | | against 4/4 (95 % interval), Holm's p | | "
             f"{_at(1, _REUSE)}, {_at(1, _P)} | {_at(2, _REUSE)}, {_at(2, _P)} |",
@@ -311,7 +323,7 @@ PUBLISHED = (
             "reuse-best",
             "| {0[final_reward]:.3f} | {1[final_reward]:.3f} | {2[final_reward]:.3f} | | against 4/4, Holm's p | | "
             f"{_at(1, _estimate('declared_final_reward_improvement', '+.1f', ' %', '.1f'))}, "
-            "{1[declared_final_reward_p_holm]:p} | | | tokens written | {0[tokens_generated]:,.0f} | "
+            "{1[declared_final_reward_p_holm]:p} | | | tokens written, all nodes | {0[tokens_generated]:,.0f} | "
             "{1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} |",
             *("4/4", "8/0", "4/0"),
         ),

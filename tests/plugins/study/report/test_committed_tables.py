@@ -64,7 +64,8 @@ def test_the_page_counts_what_was_declared_and_what_came_out() -> None:
     three = int((beyond["n"] == 3).sum())
     page = " ".join((DOCS / "study/README.md").read_text("utf-8").split())
     assert (
-        f"{len(rows)} were declared, in {len(declared)} files, each a Holm family. {len(beyond)} have p < 0.05" in page
+        f"{len(rows)} were declared, in {len(declared)} files, each a Holm family. {len(beyond)} have Holm's p < 0.05"
+        in page
     )
     as_one = [p for p in holm(rows["p"].tolist()) if p is not None and p < 0.05]
     assert f"As one single family {len(as_one)} would" in page
