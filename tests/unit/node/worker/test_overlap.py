@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Origin, RoundKey
+from swarm.types import Completion, Dialogue, Origin, RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
 from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_ghost, make_rollouts, put
@@ -27,6 +30,19 @@ from tests.unit.node.nodes import (
 pytestmark = pytest.mark.anyio
 
 R0 = RoundKey(0)
+ROUNDING = 0.005
+"""Seconds: rows tell times in milliseconds."""
+
+
+@dataclass
+class TimedPolicy(FakePolicy):
+    """Remembers when it generated, Unix seconds."""
+
+    moments: list[float] = field(default_factory=list)
+
+    def generate(self, prompts: Sequence[str | Dialogue], **asked: Any) -> list[tuple[Completion, ...]]:
+        self.moments.append(time.time())
+        return super().generate(prompts, **asked)
 
 
 async def test_own_gradients_are_added_up_while_the_peers_are_awaited(layout: Layout) -> None:
@@ -167,12 +183,16 @@ async def test_the_row_and_the_log_say_when_a_node_generated_published_fetched_a
 
 async def test_what_is_generated_ahead_stands_in_the_row_of_the_round_in_which_it_was(layout: Layout) -> None:
     """So that the rows of a node, one after the other, draw what it did at every moment."""
-    policy = FakePolicy()
+    policy = TimedPolicy()
     worker = make_worker(layout, "alice", policy, external_groups=0, staleness=1)
     assert await run_all(make_coordinator(layout), worker) == [0, 0]
     rows = rows_of(layout, "alice")
     assert rows[-1].generating == [], "the last round was generated before"
-    assert sum(len(row.generating) for row in rows) >= len(rows), "it stands in an earlier row"
+    began = [row.timestamp - row.seconds_round for row in rows]
+    told = [(at + first, at + last) for at, row in zip(began, rows, strict=True) for first, last in row.generating]
+    assert len(policy.moments) == len(rows)
+    for moment in policy.moments:
+        assert any(first - ROUNDING <= moment <= last + ROUNDING for first, last in told)
     ends = [row.timestamp - row.seconds_round + row.updating[-1][1] for row in rows]
     assert ends == sorted(ends)
 
