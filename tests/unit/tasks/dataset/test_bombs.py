@@ -93,6 +93,8 @@ def test_a_sum_of_a_hundred_million_terms_is_refused_with_the_time_that_it_needs
     pytest.importorskip("math_verify")
     monkeypatch.setattr(own_answers, "SECONDS", 0.5)
     monkeypatch.setattr("swarm.tasks.registry.FIRST_CPU_S", 0.5)
+    # Its end may come in a finalizer, which can only tell the interpreter's hook of it; it comes again.
+    monkeypatch.setattr("sys.unraisablehook", lambda _: None)
     answer = [r"\sum_{i=1}^{10^8} i^{9999}"]
     refused(tmp_path, {"question": "q", "answer": answer}, r"0\.5 s of processor time", scorer="math")
 
