@@ -19,30 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks.common import arguments_of, keep, ratios, summary
-from benchmarks.processes import proportional_memory, tree
+from benchmarks.processes import busy_loops, proportional_memory, tree
 
 SAMPLED_EVERY = 1.0
 """Seconds between two looks at memory."""
-
-
-@contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    """Processes that compute all the time while the block runs."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def measure(checkout: Path, folder: Path, flags: list[str]) -> dict[str, Any]:

@@ -10,28 +10,13 @@ whether it should.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.common import alternate, arguments_of, keep, ratios, summary
+from benchmarks.processes import busy_loops
 from benchmarks.swarms import run_swarm
 
 NODES, THREADS, BUSY = (1, 2), (1, 2), {"quiet": 0, "beside_two_busy": 2}
-
-
-@contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    """So many processes that take a core each, for the block."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def seconds_per_round(nodes: int, threads: int, rounds: int, busy: int) -> float:

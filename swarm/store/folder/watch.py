@@ -179,17 +179,21 @@ class _Watcher:
                 if len(batch) >= BUSY:
                     await anyio.sleep(BUSY_PAUSE)  # the library gathers what comes meanwhile
                 others = not self.watched or await to_thread.run_sync(self._others_to_watch, batch, self._among_them())
-                calm, self._calm = self._calm, anyio.current_time() - self._news_at >= CALM_AFTER
+                calm = anyio.current_time() - self._news_at >= CALM_AFTER
                 if others or calm != self._calm:
+                    self._calm = calm
                     tasks.cancel_scope.cancel()
                     return ""
             tasks.cancel_scope.cancel()
         return "the watcher ended by itself"
 
     def _note_news(self, paths: set[str]) -> None:
-        if not paths <= self._told:
-            self._news_at = anyio.current_time()
-            self._told = (self._told if len(self._told) < MOST_TOLD else set()) | paths
+        if paths <= self._told:
+            return
+        self._news_at = anyio.current_time()
+        if len(self._told) >= MOST_TOLD:
+            self._told.clear()
+        self._told |= paths
 
     def _found(self, among_them: Sequence[Within]) -> Mapping[Path, tuple[int, int]]:
         """Finds the folders that are to be watched now. Blocking; raises OSError."""

@@ -12,6 +12,7 @@ identifiers come from a fixed salt and nothing writes a date.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +32,8 @@ Draw = Callable[[Evidence, pd.DataFrame], Figure]
 REWARD = "mean reward per completion"
 WIDTH = 5.0
 """Inches."""
+BESIDE = 3
+"""Panels beside each other, of many."""
 LEGEND_WIDTH = 86
 """Characters of a legend that fit into it."""
 LEGEND_MARK = 8
@@ -92,7 +95,7 @@ def curves(panels: Mapping[str, str], ylabel: str = "", *, window: int | None = 
                 dots = "." if window else ""
                 axis.plot(means.index, means.mean(axis=1), line, color=colour, label=name, marker=dots)
                 if means.shape[1] >= FEWEST_SEEDS and len(means):
-                    axis.fill_between(means.index, *mean_band(means), color=colour, alpha=0.18, linewidth=0)
+                    draw_band(axis, means.index, *mean_band(means), colour)
             axis.set(title=title, xlabel="round")
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes[0].set_ylabel(ylabel)
@@ -163,19 +166,24 @@ def agents(*, each: bool) -> Draw:
 
     def draw(evidence: Evidence, rows: pd.DataFrame) -> Figure:
         runs = list(split(evidence, rows))
-        figure, axes = new_figure(3.2, len(runs))
-        for axis, (name, run) in zip(axes, runs, strict=True):
+        columns = min(BESIDE, len(runs))
+        lines = math.ceil(len(runs) / columns)
+        figure, axes = new_figure(1.5 + 1.7 * lines, columns, lines)
+        for spare in axes[len(runs) :]:
+            spare.set_visible(False)
+        for axis, (name, run) in zip(axes, runs, strict=False):
             colour, _ = look(evidence, name)
             rewards = by_agent(run)
             shown = rewards if each else rewards.mean(axis=1).to_frame()
             if not each:
-                ends = rewards.min(axis=1), rewards.max(axis=1)
-                axis.fill_between(rewards.index, *ends, color=colour, alpha=0.18, linewidth=0)
+                draw_band(axis, rewards.index, rewards.min(axis=1), rewards.max(axis=1), colour)
                 axis.plot(rewards.index, shown, color=colour, linewidth=0.5, alpha=0.6)
             width = 0.9 if each else 1.8
             axis.plot(rewards.index, smooth(shown, evidence.window).to_numpy(), color=colour, linewidth=width)
-            axis.set(title=f"{name} (seed {run['seed'].iloc[0]})", xlabel="round")
-        axes[0].set_ylabel(REWARD)
+            axis.set_title(f"{name} (seed {run['seed'].iloc[0]})")
+            axis.tick_params(labelbottom=True)
+        figure.supxlabel("round", fontsize=8.5)
+        figure.supylabel(REWARD, fontsize=8.5)
         return figure
 
     return draw
@@ -199,10 +207,15 @@ def split(evidence: Evidence, rows: pd.DataFrame) -> Iterator[tuple[str, pd.Data
             yield name, own
 
 
-def new_figure(height: float, columns: int = 1) -> tuple[Figure, list[Any]]:
-    """Returns a figure `height` inches high and its panels, which share both scales."""
+def new_figure(height: float, columns: int = 1, lines: int = 1) -> tuple[Figure, list[Any]]:
+    """Returns a figure `height` inches high and its panels, line by line, which share both scales."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    return figure, list(figure.subplots(1, columns, squeeze=False, sharex=True, sharey=True).flat)
+    return figure, list(figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat)
+
+
+def draw_band(axis: Any, rounds: Any, low: Any, high: Any, colour: str) -> None:
+    """Fills what lies between two curves over the rounds."""
+    axis.fill_between(rounds, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
 def legend_below(figure: Figure) -> None:

@@ -36,7 +36,9 @@ SIGNED = _estimate("improvement", "+.1f", " %")
 PAIRED = _estimate("declared_improvement", "+.1f", " %")
 MEAN = "{0[mean]:.1f} ± {0[sd]:.1f}"
 HORIZONS = (40, 60, 80, 100)
-"""Rounds up to which the reward is summed on the page of a study; 20 and 150 besides."""
+"""Rounds up to which the reward is summed on the page of a study."""
+LONGER = (20, *HORIZONS, 150)
+"""The same where runs are longer."""
 BUDGETS = (5_000, 12_000, 34_000)
 """Tokens that a node has written when its reward of the ten rounds before is looked at."""
 FACTORS = " | ".join(f"x{_estimate(factor, '.2f')}" for factor in ("format", "content"))
@@ -105,15 +107,12 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
         own |= _shares(own, found)
     for name in final:
         own, baseline = found[name], str(found[name].get("baseline"))
-        own |= {f"by_{last}": _reward_by(rounds, name, last) for last in (20, *HORIZONS, 150)}
+        own |= {f"by_{last}": _reward_by(rounds, name, last) for last in LONGER}
         own |= {f"at_{budget}": _reward_at(rounds, name, budget) for budget in BUDGETS}
         if baseline in final:
             lead = improvement(final[name], final[baseline])
             own |= {"final_lead": lead.value, "final_lead_low": lead.low, "final_lead_high": lead.high}
-            own |= {
-                f"lead_{last}": _lead(own[f"by_{last}"], _reward_by(rounds, baseline, last))
-                for last in (20, *HORIZONS, 150)
-            }
+            own |= {f"lead_{last}": _lead(own[f"by_{last}"], _reward_by(rounds, baseline, last)) for last in LONGER}
     return found
 
 
@@ -327,7 +326,7 @@ PUBLISHED = (
             "{1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} |",
             *("4/4", "8/0", "4/0"),
         ),
-        _of("reuse-best", " | ".join(f"{{0[lead_{n}]:+.0f}} %" for n in (20, *HORIZONS, 150)), "8/0"),
+        _of("reuse-best", " | ".join(f"{{0[lead_{n}]:+.0f}} %" for n in LONGER), "8/0"),
         *(
             _of("reuse-best", f"| {name} | " + " | ".join(f"{{0[at_{n}]:.3f}}" for n in BUDGETS) + " |", name)
             for name in ("4/4", "8/0", "4/0")

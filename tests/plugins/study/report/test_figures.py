@@ -125,6 +125,22 @@ def test_the_agents_of_a_run_have_a_line_each_or_their_mean_and_range() -> None:
     assert band.get_paths()[0].get_extents().bounds == pytest.approx((0, 0, 2, 0.6))
 
 
+def test_the_panels_of_many_configurations_stand_in_rows_of_three() -> None:
+    names = tuple(f"{own}/{8 - own}" for own in range(5))
+    rows = pd.DataFrame(
+        {"configuration": name, "seed": 1, "round": number, "node_id": "anna", "my_reward": 0.1}
+        for name in names
+        for number in range(3)
+    )
+    evidence = make_evidence(make_record("small", names, (1,), ("a",), 3), window=1)
+    figure = agents(each=True)(evidence, rows)
+    figure.draw_without_rendering()
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert [axis.get_title().partition(" ")[0] for axis in shown] == [*names]
+    assert len({round(axis.get_position().y0, 2) for axis in shown}) == 2
+    assert len({round(axis.get_position().x0, 2) for axis in shown}) == 3
+
+
 def test_the_band_of_a_mean_is_students_interval_at_each_round() -> None:
     low, high = mean_band(pd.DataFrame({1: [0.5, 0.1], 2: [0.5, 0.2], 3: [0.5, 0.6]}))
     assert [low[0], high[0]] == pytest.approx([0.5, 0.5])
