@@ -165,6 +165,8 @@ class Scorer:
 
     async def start(self) -> None:
         """Start the servers, once, whoever asks for it. Raises ScoringError: one does not start."""
+        if self._started:
+            return  # at once: who asks together is to wait together, and a lock lets one go on at a time
         async with self._starting:
             if self._started:
                 return
