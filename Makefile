@@ -8,13 +8,13 @@ SERVING := .venv-serving
 EXTRAS := .venv-extras
 PACKAGES := chromium syncthing bindfs fuse3 tmux slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
-BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
+BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap waiting demonstration
 
 # Where bytecode is not kept, each process compiles the package anew: one to two seconds.
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 
-.PHONY: up test environments test-engines test-slow test-chaos check docs bench clean
+.PHONY: up test environments test-engines test-slow test-chaos check docs bench gpu clean
 
 up: $(VENV)/.installed
 	@$(BIN)/swarm up --unless-finished
@@ -47,10 +47,14 @@ check: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.generate
 
-# The table of docs/speed.md, from nothing: half an hour on two quiet cores. Those of a GPU where one is.
+# The table of docs/speed.md, from nothing: three quarters of an hour on two quiet cores.
 bench: $(VENV)/.installed-bench
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 	$(BIN)/python -m benchmarks.table --write docs/speed.md
+
+# What a card can do, in parts of some minutes that go on after a break. Needs a build of torch for it: `make gpu TORCH=torch`.
+gpu: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.card
 
 # torch comes first and by itself, so that nothing else can pull in another build of it.
 $(VENV)/bin/python:

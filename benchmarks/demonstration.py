@@ -63,8 +63,10 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--busy", type=int, default=0, help="busy loops beside it")
     parser.add_argument("--up", default="", help="flags of `swarm up`")
+    parser.add_argument("--device", default="cpu", help="where the nodes compute")
     arguments: argparse.Namespace = parser.parse_args()
     flags = ["--rounds", "2"] if arguments.quick else shlex.split(arguments.up)
+    flags += ["--device", arguments.device]
     found: dict[str, list[dict[str, Any]]] = {}
     with busy_loops(arguments.busy):
         for _ in range(1 if arguments.quick else arguments.repetitions):
@@ -84,7 +86,8 @@ def main() -> None:
         figures[other]["over_the_first"] = {
             name: ratios([run[name] for run in found[other]], [run[name] for run in found[first]]) for name in told
         }
-    keep(f"demonstration_busy_{arguments.busy}" if arguments.busy else "demonstration", {"trees": figures}, arguments)
+    name = f"demonstration_busy_{arguments.busy}" if arguments.busy else "demonstration"
+    keep(name, {"trees": figures}, arguments, device=arguments.device.replace(":", "_"))
 
 
 if __name__ == "__main__":

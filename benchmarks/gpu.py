@@ -1,6 +1,6 @@
 """How close does a GPU come to what it can do? A 0.5B-shaped random Qwen2 in bf16.
 
-    python -m benchmarks.gpu [--quick]                 needs CUDA; without it, writes nothing and says so
+    python -m benchmarks.gpu [--parts decode train]    needs CUDA; without it, writes nothing and says so
     python -m benchmarks.gpu --device cpu --tiny       the same code on a CPU, to see that it runs
 
     decode      tokens per second of `generate` (prefill included) against the bandwidth bound: in every step the
@@ -11,7 +11,11 @@
     memory      the allocator's peak in each of the two
     graphs      CUDA graphs recorded until the warm-up was over, and while measuring, which should be none
     drift       largest |trainer - generator| log-prob, both bf16; and of an fp32 trainer against the bf16 generator
+    profile     the five kernels that take the longest in one batch of decoding and in one update, with their share of
+                the device's time, calls, and mean time of a call
+    rival       transformers' `generate_batch` (continuous batching, paged cache) on the same weights and prompts
 
+Each part is written as soon as it is measured; parts that are not asked for stay in the card's result file as they are.
 Random weights: no end-of-text but by chance, so every completion has all its tokens but for a few.
 """
 
@@ -22,15 +26,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.common import arguments_of, card_name, keep, seconds, summary
+from benchmarks.common import arguments_of, card_name, earlier, keep, seconds, summary
 from benchmarks.models import SHAPES, Shape, parameters, random_model
 from swarm.policy.policy import JoinedPolicy, load_policy
+from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.static_decode import GraphedSteps
 from swarm.types import Completion, TrainGroup
@@ -243,42 +250,119 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def measure(device: Device, *, tiny: bool, repetitions: int) -> dict[str, Any]:
-    """Everything, on one device."""
-    name = "random-2m" if tiny else "random-0.5b"
-    shape, decode_cases = SHAPES[name], TINY_CASES if tiny else DECODE_CASES
-    bandwidth = device.copy_bandwidth(2**24 if tiny else 2**30)
-    product_rate = device.product_rate(256 if tiny else 8192)
-    stated = dense_peak(device.facts().get("gpu", ""))
-    peak = stated or product_rate
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = random_model(shape.config(), Path(scratch))
-        from transformers import AutoModelForCausalLM
+LONGEST = 5
+"""Kernels that are told of a profile."""
+PARTS = ("decode", "train", "profile", "rival")
 
-        weights = parameters(AutoModelForCausalLM.from_pretrained(folder))
-        runner = Runner(folder, shape, device)
-        decoding = []
-        for case in decode_cases:
-            decoding.append(runner.decode(case, weights, bandwidth, repetitions))
-            print(f"  {decoding[-1]}", file=sys.stderr)
+
+def longest_kernels(device: Device, work: Callable[[], object]) -> list[dict[str, Any]]:
+    """The kernels that take most of the device's time; on a CPU the operators."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    activities += [torch.profiler.ProfilerActivity.CUDA] if device.is_cuda else []
+    with torch.profiler.profile(activities=activities) as profiled:
+        device.timed(work)
+    name = "self_device_time_total" if device.is_cuda else "self_cpu_time_total"
+    events = [event for event in profiled.key_averages() if getattr(event, name)]
+    if device.is_cuda:  # an operator is told beside the kernels that it launched
+        events = [event for event in events if event.device_type.name == "CUDA"]
+    total = sum(getattr(event, name) for event in events)
+    events.sort(key=lambda event: -getattr(event, name))
+    return [
+        {
+            "kernel": event.key[:120],
+            "share": getattr(event, name) / total,
+            "calls": event.count,
+            "microseconds_a_call": getattr(event, name) / event.count,
+        }
+        for event in events[:LONGEST]
+    ]
+
+
+class Bench:
+    """All parts, on one device and one model."""
+
+    def __init__(self, device: Device, folder: Path, *, tiny: bool, repetitions: int) -> None:
+        self._device, self._folder, self._repetitions = device, folder, repetitions
+        self._shape = SHAPES["random-2m" if tiny else "random-0.5b"]
+        self._cases = TINY_CASES if tiny else DECODE_CASES
+        self._train_case = TINY_CASES[0] if tiny else TRAIN_CASE
+        random_model(self._shape.config(), folder)
+        self._runner = Runner(folder, self._shape, device)
+        self._weights = parameters(AutoModelForCausalLM.from_pretrained(folder))
+        self._bandwidth = device.copy_bandwidth(2**24 if tiny else 2**30)
+        product_rate = device.product_rate(256 if tiny else 8192)
+        stated = dense_peak(device.facts().get("gpu", ""))
+        self.peak = stated or product_rate
+        self.facts = {
+            "model": "random-2m" if tiny else "random-0.5b",
+            "parameters": self._weights,
+            "copy_bandwidth": self._bandwidth,
+            "product_flops": product_rate,
+            "peak_flops": self.peak,
+            "peak_flops_source": "data sheet" if stated else "measured product",
+        }
+
+    def decode(self) -> list[dict[str, Any]]:
+        """Every decode case."""
+        found = []
+        for case in self._cases:
+            found.append(self._runner.decode(case, self._weights, self._bandwidth, self._repetitions))
             release()
-        training = runner.train(TINY_CASES[0] if tiny else TRAIN_CASE, weights, peak, repetitions)
-    return {
-        "model": name,
-        "parameters": weights,
-        "copy_bandwidth": bandwidth,
-        "product_flops": product_rate,
-        "peak_flops": peak,
-        "peak_flops_source": "data sheet" if stated else "measured product",
-        "decode": decoding,
-        "train": training,
-    }
+        return found
+
+    def train(self) -> dict[str, Any]:
+        """The training case."""
+        return self._runner.train(self._train_case, self._weights, self.peak, self._repetitions)
+
+    def profile(self) -> dict[str, Any]:
+        """Where a batch of decoding and an update spend the device's time."""
+        case = self._train_case
+        policy = self._runner.load(case, "bf16")
+        prompts = prompts_of(case)
+        for seed in range(2):
+            answers = policy.generate(prompts, group_size=case.group_size, seed=seed)
+        groups = groups_of(case, answers)
+        update(policy, groups)
+        return {
+            **vars(case),
+            "decode": longest_kernels(
+                self._device, lambda: policy.generate(prompts, group_size=case.group_size, seed=2)
+            ),
+            "train": longest_kernels(self._device, lambda: update(policy, groups)),
+        }
+
+    def rival(self) -> list[dict[str, Any]]:
+        """`generate_batch` on every decode case: as many tokens, drawn at temperature 1."""
+        model = AutoModelForCausalLM.from_pretrained(self._folder, dtype=torch.bfloat16).to(self._device.name).eval()
+        tokenizer = AutoTokenizer.from_pretrained(self._folder)
+        found = []
+        for case in self._cases:
+            prompts = [encode_prompt(tokenizer, one) for one in prompts_of(case) for _ in range(case.group_size)]
+            wanted = GenerationConfig(
+                max_new_tokens=case.completion_tokens, do_sample=True, eos_token_id=-1, pad_token_id=0
+            )
+            rates = []
+            for _ in range(1 + self._repetitions):
+                written: dict[str, Any] = {}
+                took = self._device.timed(partial(_write_as_the_rival, model, prompts, wanted, written))
+                rates.append(sum(len(one.generated_tokens) for one in written.values()) / took)
+            found.append({**vars(case), "tokens_per_second": summary(rates[1:])})
+            release()
+        return found
+
+
+def _write_as_the_rival(
+    model: Any, prompts: list[list[int]], wanted: GenerationConfig, written: dict[str, Any]
+) -> None:
+    outputs = model.generate_batch(prompts, generation_config=wanted, progress_bar=False, persistent_manager=True)
+    written.update(outputs)
 
 
 def main() -> None:
     parser = arguments_of(__doc__, threads=None)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a small model, to see that the script runs")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     arguments = parser.parse_args()
     disable_progress_bar()
     if arguments.device.startswith("cuda") and not torch.cuda.is_available():
@@ -286,9 +370,20 @@ def main() -> None:
         return
     device = Device(arguments.device)
     arguments.quick |= arguments.tiny
-    found = measure(device, tiny=arguments.tiny, repetitions=2 if arguments.quick else 5)
     facts = device.facts()
-    keep("gpu", found, arguments, device=card_name(facts["gpu"]) if facts else "cpu", **facts)
+    kind = card_name(facts["gpu"]) if facts else "cpu"
+    found = {name: part for name, part in earlier("gpu", arguments, device=kind).items() if name in PARTS}
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(device, Path(scratch), tiny=arguments.tiny, repetitions=2 if arguments.quick else 5)
+        for name in arguments.parts:
+            try:
+                found[name] = getattr(bench, name)()
+            except Exception as error:  # a part that a card or a version refuses is a finding
+                if name != "rival":
+                    raise
+                found[name] = {"not_measured": f"{type(error).__name__}: {error}"[:400]}
+            release()
+            keep("gpu", {**bench.facts, **found}, arguments, device=kind, **facts)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,18 +180,50 @@ def genrl_gap_rows(result: Result) -> Iterator[Row]:
 
 def gpu_rows(result: Result) -> Iterator[Row]:
     """Shares of what the device can do."""
-    for found in result["decode"]:
+    card = result["machine"]["gpu"]
+    for found in result.get("decode", ()):
         rate, share = spread(found["tokens_per_second"], 0), spread(found["share_of_bound"])
         sizes = f"{found['prompts']} x {found['group_size']} completions"
-        what = f"{result['machine']['gpu']}, {result['model']} bf16, {sizes}: decode tokens/s"
+        what = f"{card}, {result['model']} bf16, {sizes}: decode tokens/s"
         yield Row(what, "", f"{rate}, {share} of the bandwidth bound")
-    found = result["train"]
-    rate, share = spread(found["completion_tokens_per_second"], 0), spread(found["model_flops_utilisation"])
-    yield Row("— training tokens/s", "", f"{rate}, model-FLOPs utilisation {share}")
-    if found["peak_bytes"]:
-        yield Row("— peak memory of training", "", size(found["peak_bytes"]))
-    drift = f"{found['drift_bf16']:.3f}; of an fp32 trainer {found['drift_fp32_trainer']:.3f}"
-    yield Row("— largest drift of the bf16 generator, nats", "", drift)
+    if isinstance(rivals := result.get("rival"), list):
+        rates = "; ".join(spread(found["tokens_per_second"], 0) for found in rivals)
+        yield Row("— transformers' `generate_batch`, the same cases", "", rates)
+    if found := result.get("train"):
+        rate, share = spread(found["completion_tokens_per_second"], 0), spread(found["model_flops_utilisation"])
+        yield Row("— training tokens/s", "", f"{rate}, model-FLOPs utilisation {share}")
+        if found["peak_bytes"]:
+            yield Row("— peak memory of training", "", size(found["peak_bytes"]))
+        drift = f"{found['drift_bf16']:.3f}; of an fp32 trainer {found['drift_fp32_trainer']:.3f}"
+        yield Row("— largest drift of the bf16 generator, nats", "", drift)
+
+
+def waiting_rows(result: Result) -> Iterator[Row]:
+    """What a node takes that waits, beside an earlier commit where one was measured."""
+    trees = result["processor_seconds_a_minute"]
+    for role in ("worker", "coordinator"):
+        sides = [f"{spread(trees[tree][role])}{said}" for tree, said in _now_and_before(trees)]
+        yield Row(f"a {role} that waits: processor seconds a minute", "at most 0.3", "; ".join(sides))
+
+
+def demonstration_rows(result: Result) -> Iterator[Row]:
+    """The demonstration from the prompt to the end, beside an earlier commit where one was measured."""
+    for name, what, target, digits in (
+        ("seconds", "the demonstration, from the prompt to the end: seconds", "half of before", 1),
+        ("seconds_of_rounds", "— of which rounds", "", 1),
+        ("processor_seconds", "— processor seconds", "", 1),
+        ("peak_memory_mb", "— memory of all processes (PSS), MB", "at most 700", 0),
+    ):
+        sides = [
+            f"{spread(result['trees'][tree][name], digits)}{said}" for tree, said in _now_and_before(result["trees"])
+        ]
+        yield Row(what, target, "; ".join(sides))
+
+
+def _now_and_before(trees: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the name of each tree that was measured, this one first, and what to say behind its figures."""
+    for tree in sorted(trees, key=lambda name: "now" not in name):
+        yield tree, "" if len(trees) == 1 or "now" in tree else " before"
 
 
 @dataclass(frozen=True)
@@ -228,6 +260,8 @@ BENCHMARKS = (
     Benchmark("adapter_learning", "cpu", "adapters: cumulative reward beside all weights", adapter_learning_rows),
     Benchmark("adapter_memory", "cpu", "adapters: peak memory and plan", adapter_memory_rows),
     Benchmark("adapter_speed", "cpu", "adapters: times as fast", adapter_speed_rows),
+    Benchmark("waiting", "cpu", "a node that waits", waiting_rows),
+    Benchmark("demonstration", "cpu", "the demonstration", demonstration_rows),
     Benchmark("gpu", "cuda_*", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
 )
 

@@ -165,17 +165,19 @@ class Scorer:
 
     async def start(self) -> None:
         """Start the servers, once, whoever asks for it. Raises ScoringError: one does not start."""
+        if not self._started:  # else without the lock: it would let those go on one by one who ask together
+            async with self._starting:
+                await self._start_once()
+
+    async def _start_once(self) -> None:
         if self._started:
-            return  # at once: who asks together is to wait together, and a lock lets one go on at a time
-        async with self._starting:
-            if self._started:
-                return
-            for server in self._servers:  # all at once: each imports for a second or more
-                await server.spawn()
-            for server in self._servers:
-                await server.wait_until_ready()
-                self._tasks.start_soon(self._queue.serve_with, server)
-            self._started = True
+            return
+        for server in self._servers:  # all at once: each imports for a second or more
+            await server.spawn()
+        for server in self._servers:
+            await server.wait_until_ready()
+            self._tasks.start_soon(self._queue.serve_with, server)
+        self._started = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
