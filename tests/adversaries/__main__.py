@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean, stdev
 
+from swarm.cli.say import say
 from swarm.config import without_settings
 from swarm.records.rows import read_metrics
 from swarm.views.status import StatusReader
 from tests.adversaries.kinds import KINDS
+from tests.integration.swarms import daemons
 from tests.layout import Layout
 from tests.unit.views.factories import run_of
 
@@ -54,13 +54,13 @@ def run(path: Path, kind: str, seed: int, rounds: int) -> Layout:
         "COORDINATOR_ROUND_INTERVAL": INTERVAL_S,
         "SWARM_EXPECTED_WORKERS": _expected(kind),
     }
-    with ExitStack() as running:
-        _start(running, environment | {"NODE_ROLE": "coordinator"}, "services.coordinator")
+    with daemons() as start:
+        start("services.coordinator", environment | {"NODE_ROLE": "coordinator"})
         for one in _strangers(kind):
-            _start(running, environment | {"NODE_ID": one}, "tests.adversaries.stranger", one)
+            start("tests.adversaries.stranger", environment | {"NODE_ID": one}, one)
         if kind == ALL:
-            _start(running, environment, "tests.adversaries.writer", "worker-0", "worker")
-        workers = _start(running, environment | {"NODE_ID": "worker"}, "services.workers", "--nodes", str(HONEST))
+            start("tests.adversaries.writer", environment, "worker-0", "worker")
+        workers = start("services.workers", environment | {"NODE_ID": "worker"}, "--nodes", str(HONEST))
         code = workers.wait(PATIENCE_S)
     if code:
         raise SystemExit(f"{layout.root}: the honest workers ended with exit code {code}")
@@ -77,20 +77,6 @@ def _expected(kind: str) -> str:
 
 def _strangers(kind: str) -> tuple[str, ...]:
     return tuple(KINDS) if kind == ALL else (kind,) if kind != NONE else ()
-
-
-def _start(running: ExitStack, environment: dict[str, str], module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    running.callback(process.wait)
-    running.callback(process.kill)
-    return process
 
 
 def curve(layout: Layout, rounds: int) -> list[float]:
@@ -123,8 +109,8 @@ def main() -> int:
     }
     failed = False
     base = curves.pop(NONE)
-    _say(f"{'kind':<8} {'cumulative reward':>24} {'difference':>10} {'noise':>6} {'largest gap / spread':>21}  named")
-    _say(f"{NONE:<8} {_spread([HONEST * sum(one) for one in base]):>24}")
+    say(f"{'kind':<8} {'cumulative reward':>24} {'difference':>10} {'noise':>6} {'largest gap / spread':>21}  named")
+    say(f"{NONE:<8} {_spread([HONEST * sum(one) for one in base]):>24}")
     for kind, found in curves.items():
         totals, without = ([HONEST * sum(one) for one in some] for some in (found, base))
         difference = fmean(totals) - fmean(without)
@@ -132,7 +118,7 @@ def main() -> int:
         names = [_named(Layout(options.path, f"{kind}-{seed}"), _strangers(kind)) for seed in seeds]
         hidden = kind == ALL  # among thousands of names those of single adversaries are counted as `*`
         failed |= difference < -noise or not (hidden or all(names))
-        _say(
+        say(
             f"{kind:<8} {_spread(totals):>24} {difference:>+10.2f} {noise:>6.2f} {_gap(found, base):>21.2f}  {names[0]}"
         )
     return int(failed)
@@ -162,10 +148,6 @@ def _named(layout: Layout, strangers: tuple[str, ...]) -> str:
 
 def _spread(values: list[float]) -> str:
     return f"{fmean(values):.2f} ± {stdev(values):.2f}"
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - a script's own voice
 
 
 def _options() -> argparse.Namespace:

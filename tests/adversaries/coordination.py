@@ -1,16 +1,12 @@
 """Attacks on the round clock and on who waits for whom: each writes once, and may be called again each second.
 
-    python -m tests.adversaries.coordination KIND --path FOLDER --experiment NAME [--seconds 60]
-
-writes them into a running experiment once, or every second for so long. None of them holds a key: where signatures are
-required, what they write is not signed.
+None of them holds a key: where signatures are required, what they write is not signed. `python -m
+tests.adversaries.table --attacks KIND` writes one into a running swarm.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -185,22 +181,3 @@ ATTACKS: dict[str, Attack] = by_name(
     older_coordinator,
 )
 """`forged-rounds` earns what nobody promises to withhold."""
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=ATTACKS)
-    parser.add_argument("--path", type=Path, required=True)
-    parser.add_argument("--experiment", required=True)
-    parser.add_argument("--seconds", type=float, default=0.0, help="again every second, for so long; 0: once")
-    options = parser.parse_args()
-    ends = time.monotonic() + options.seconds
-    ATTACKS[options.kind](options.path, options.experiment)
-    while time.monotonic() < ends:
-        time.sleep(1.0)
-        ATTACKS[options.kind](options.path, options.experiment)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -35,6 +35,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+from swarm.cli.say import say
 from swarm.config import without_settings
 from tests.adversaries.attacks import EVERY_SECOND, ONCE, Attack, Target
 from tests.chaos.light_worker import FIXED_STEP
@@ -262,14 +263,14 @@ def _resident(pid: int) -> float:
 def main() -> int:
     options = _options()
     names = options.attacks.split(",") if options.attacks else [*(EVERY_SECOND if options.every_second else ONCE)]
-    _say(f"{'attack':<32} {'before/s':>8} {'during':>7} {'after':>7} {'longest':>8} {'MB':>6}  lost")
+    say(f"{'attack':<32} {'before/s':>8} {'during':>7} {'after':>7} {'longest':>8} {'MB':>6}  lost")
     row_of = partial(measure, every_second=options.every_second, signed=options.signed, elsewhere=options.elsewhere)
     lost = False
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as processes:
         paths = [options.path / f"{number:03}" for number in range(len(names))]
         for name, row in zip(names, processes.map(row_of, paths, names), strict=True):
             lost |= bool(row.lost)
-            _say(_as_text(name, row))
+            say(_as_text(name, row))
     return int(lost)
 
 
@@ -279,10 +280,6 @@ def _as_text(name: str, row: Row) -> str:
         f"{name:<32} {row.before:>8.2f} {during:>7} {after:>7} {row.longest:>6.1f} s {row.megabytes:>+6.0f}  "
         f"{', '.join(row.lost) or '-'}"
     )
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - a script's own voice
 
 
 def _options() -> argparse.Namespace:

@@ -12,7 +12,6 @@
     stranger_laws.py   what those who mean no good may cost the others
     laws.py            what has to hold after every step
     world.py           everything put together
-    lines.py           which share of the product's lines all this executes
 
 `python -m tests.simulation --help` says how to run it.
 """
