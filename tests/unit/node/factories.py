@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -44,6 +44,7 @@ from swarm.wire.messages import MetricsRow, NodeState, PeerFile, PolicyInfo, Rew
 from tests.layout import Layout
 from tests.patience import PATIENCE
 
+Found = TypeVar("Found")
 TASKS = ("bf", "arc_1d", "base_conversion")
 UNIVERSE = Universe.of(TASKS, Settings().profile)
 DRAWS = AssignedQuestions(Settings().seed, UNIVERSE)
@@ -69,6 +70,12 @@ called seconds_*."""
 def unmeasured(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a row says, but for what was measured."""
     return {name: v for name, v in row.items() if name not in MEASURED_COLUMNS and not name.startswith("seconds_")}
+
+
+def there(found: Found | None) -> Found:
+    """What was found, where something has to be."""
+    assert found is not None
+    return found
 
 
 def run_of(layout: Layout, writer: str = "test") -> Run:
@@ -293,6 +300,11 @@ def newest_checkpoint(layout: Layout, node: str) -> tuple[NodeState, Path] | Non
     """What a node that starts now would go on from, and out of which folder."""
     state = restore_newest(run_of(layout, node).store, node, lambda _: None)
     return (state, layout.checkpoint(state.rounds_done, node)) if state else None
+
+
+def rounds_saved(layout: Layout, node: str = "alice") -> int:
+    """Behind the checkpoint that a node would go on from, which has to be there."""
+    return there(newest_checkpoint(layout, node))[0].rounds_done
 
 
 # ── a peer that exists only as files ────────────────────────────────────────────────────────────────────────────────

@@ -146,6 +146,22 @@ async def until(condition: Callable[[], object]) -> None:
             await anyio.sleep(0.01)
 
 
+@asynccontextmanager
+async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]:
+    """A node that does nothing but live; a worker, if nothing else is said."""
+
+    async def beat() -> None:
+        for number in itertools.count(1):
+            peer = make_peer(node, beat=number, last_seen=time.time(), **more)
+            layout.put(layout.peer_file(node), encode(peer), durable=False)
+            await anyio.sleep(0.05)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        yield
+        tasks.cancel_scope.cancel()
+
+
 async def set_clock(layout: Layout, round_: int, *, finished: bool = False) -> None:
     """Be the coordinator, of which nothing else is seen; at the end it says goodbye."""
     await to_thread.run_sync(put_traces, layout, round_)

@@ -44,6 +44,7 @@ def belief_at(round_: int = 5) -> ClockBelief:
 
 
 def after_a_while(belief: ClockBelief, *looks: Sighting, done: int = 5, traces: bool = False) -> bool:
+    """Whether the last of these looks is believed."""
     return [belief.believes(look, done, traces=traces) for look in looks][-1]
 
 
@@ -89,12 +90,9 @@ def test_without_a_coordinator_a_jump_needs_rewards_that_bear_it_out_and_to_stay
     assert not after_a_while(belief_at(), *every_second(900, seconds=99, coordinator="dead"))
     assert after_a_while(belief_at(), *every_second(9, coordinator="dead"), traces=True)
     assert not belief_at().believes(sighting(9, coordinator="dead"), 5, traces=True)
-
-
-def test_without_a_coordinator_a_jump_needs_a_writer_whose_last_words_name_it() -> None:
-    """One write is not enough, while a coordinator is paused or being replaced, to have rounds left out."""
-    belief, looks = belief_at(), every_second(9, seconds=99, coordinator="dead", vouches=5)
-    assert not any(belief.believes(look, 5, traces=True) for look in looks)
+    assert not after_a_while(belief_at(), *every_second(9, seconds=99, coordinator="dead", vouches=5), traces=True), (
+        "the last words of its writer do not name it"
+    )
 
 
 @pytest.mark.parametrize(("coordinator", "vouches"), [("dead", 7), ("dead", 5), ("left", 8)])
@@ -116,21 +114,16 @@ def test_another_end_is_not_believed_for_one_write(round_: int) -> None:
     assert not belief_at().believes(sighting(round_, finished=True, max_rounds=round_), done=5, traces=True)
 
 
+@pytest.mark.parametrize(
+    ("finished", "round_", "max_rounds"), [(False, 5, 5), (True, 0, 12), (True, 0, 0), (True, 5, 6)]
+)
 @pytest.mark.parametrize("coordinator", ["alive", "left"])
-def test_a_round_beyond_the_last_one_that_is_no_end_is_never_believed(coordinator: str) -> None:
-    looks = every_second(5, seconds=99, max_rounds=5, coordinator=coordinator)
-    assert not after_a_while(belief_at(), *looks, traces=True)
-
-
-@pytest.mark.parametrize(("round_", "max_rounds"), [(0, 12), (0, 0), (5, 6)])
-@pytest.mark.parametrize("coordinator", ["alive", "left"])
-def test_an_end_before_its_own_last_round_is_never_believed(coordinator: str, round_: int, max_rounds: int) -> None:
+def test_neither_an_end_before_its_own_last_round_nor_a_round_beyond_it_is_ever_believed(
+    coordinator: str, finished: bool, round_: int, max_rounds: int
+) -> None:
     """A worker that had done nothing once ended for a forged end of round 0 beside a forged goodbye."""
-    belief, looks = (
-        ClockBelief(SETTLE),
-        every_second(round_, 99, finished=True, max_rounds=max_rounds, coordinator=coordinator),
-    )
-    assert not any(belief.believes(look, round_, traces=True) for look in looks)
+    looks = every_second(round_, 99, finished=finished, max_rounds=max_rounds, coordinator=coordinator)
+    assert not after_a_while(ClockBelief(SETTLE), *looks, done=round_, traces=True)
 
 
 def test_an_end_is_not_announced_nearer_by_one_write_and_then_reached_by_another() -> None:

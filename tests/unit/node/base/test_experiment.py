@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -20,7 +22,7 @@ from swarm.records.starts import last_start, last_starts
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile, MadeWith
 from tests.layout import Layout
-from tests.unit.node.factories import make_settings, put_state, run_of
+from tests.unit.node.factories import make_settings, put_state, run_of, there
 from tests.unit.node.nodes import make_context, make_coordinator, make_worker, run_all
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +44,7 @@ OTHER_SETTINGS: dict[str, tuple[object, str]] = {
 
 
 def claim(layout: Layout, *, anew: bool = False, **changed: object) -> bool:
+    """Whether the experiment is made by this."""
     ctx = make_context(layout, "coordinator", times=replace(SYSTEM_CLOCK, wall=lambda: 5.0), **changed)
     created, changed = claim_experiment(replace(ctx, versions=VERSIONS), anew=anew)
     if changed:
@@ -57,9 +60,7 @@ def test_an_experiment_is_created_once_and_then_gone_on_with(layout: Layout) -> 
 
 
 def made_in(layout: Layout) -> ExperimentFile:
-    made = read_experiment(run_of(layout))
-    assert made is not None
-    return made
+    return there(read_experiment(run_of(layout)))
 
 
 def test_each_experiment_has_an_id_of_its_own_that_stays_whoever_says_anew_what_it_is(tmp_path: Path) -> None:
@@ -72,11 +73,16 @@ def test_each_experiment_has_an_id_of_its_own_that_stays_whoever_says_anew_what_
     assert made_in(layouts[0]).id == ids[0], "others may have signed with it"
 
 
+def rewrite(layout: Layout, change: Callable[[dict[str, Any]], object]) -> None:
+    """As another version would have written the experiment's file."""
+    made = json.loads(layout.experiment_file.read_bytes())
+    change(made)
+    layout.experiment_file.write_text(json.dumps(made))
+
+
 def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(layout: Layout) -> None:
     claim(layout)
-    made = json.loads(layout.experiment_file.read_bytes())
-    del made["id"]
-    layout.experiment_file.write_text(json.dumps(made))
+    rewrite(layout, lambda made: made.pop("id"))
     assert not claim(layout)
     assert claim(layout, anew=True, seed=7)
     assert made_in(layout).id is UNSET
@@ -85,8 +91,7 @@ def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(layout:
 @pytest.mark.parametrize("id_", ["", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", 7, None])
 def test_an_id_that_is_none_makes_the_file_none(layout: Layout, id_: object) -> None:
     claim(layout)
-    made = json.loads(layout.experiment_file.read_bytes()) | {"id": id_}
-    layout.experiment_file.write_text(json.dumps(made))
+    rewrite(layout, lambda made: made.update(id=id_))
     assert id_of(run_of(layout)) is None, "which is not the same as having none"
 
 
@@ -137,19 +142,12 @@ def test_other_settings_are_refused_all_by_name_and_with_the_two_ways_out(layout
     assert layout.experiment_file.read_bytes() == made, "never overwritten"
 
 
-def recorded_as(layout: Layout, rule: str) -> None:
-    """The experiment's file as if its rule had been recorded so."""
-    content = json.loads(layout.experiment_file.read_bytes())
-    content["identity"]["adaptive_rule"] = rule
-    layout.experiment_file.write_text(json.dumps(content))
-
-
 @pytest.mark.parametrize("rule", LITERAL_RULES)
 def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_only_under_its_new_name(
     layout: Layout, rule: str
 ) -> None:
     claim(layout, adaptive=True, adaptive_rule=rule)
-    recorded_as(layout, rule)
+    rewrite(layout, lambda made: made["identity"].update(adaptive_rule=rule))
     with pytest.raises(ExperimentError, match=f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'"):
         claim(layout, adaptive=True, adaptive_rule=rule)
     assert not claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
@@ -168,8 +166,7 @@ def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_form
 
 def test_settings_that_an_older_version_did_not_know_make_no_difference(layout: Layout) -> None:
     claim(layout)
-    file = layout.experiment_file
-    file.write_bytes(file.read_bytes().replace(b'"profile":"tiny-3",', b""))
+    rewrite(layout, lambda made: made["identity"].pop("profile"))
     assert not claim(layout)
 
 
@@ -183,22 +180,14 @@ def test_an_experiment_file_that_cannot_be_understood_is_not_written_over(layout
 
 
 # ── what a node was started with stands in its logs ───────────────────────────────────────────────────────────────────
-async def test_a_start_holds_every_setting_but_no_secret(layout: Layout) -> None:
-    await record_start(make_context(layout, "alice", learning_rate=0.5, hub_token="secret"), rounds_done=7)
-    start = last_start(run_of(layout), "alice")
-    assert start is not None
+async def test_a_start_holds_what_it_was_made_with_and_every_setting_but_no_secret(layout: Layout) -> None:
+    made = MadeWith(command="swarm node", sources={"seed": "SEED"}, code="3b", models={"m": "6c"}, machine={"cores": 2})
+    ctx = replace(make_context(layout, "alice", learning_rate=0.5, hub_token="secret"), made_with=lambda: made)
+    await record_start(ctx, rounds_done=7)
+    start = there(last_start(run_of(layout), "alice"))
     assert (start.node_id, start.role, start.rounds_done) == ("alice", "worker", 7)
     assert (start.settings["learning_rate"], start.settings["seed"]) == (0.5, 42)
     assert b"secret" not in (layout.root / keys.starts("alice")).read_bytes()
-
-
-async def test_a_start_holds_what_it_was_made_with(layout: Layout) -> None:
-    ctx = make_context(layout, "alice")
-    made = MadeWith(command="swarm node", sources={"seed": "SEED"}, code="3b", models={"m": "6c"}, machine={"cores": 2})
-    object.__setattr__(ctx, "made_with", lambda: made)
-    await record_start(ctx)
-    start = last_start(run_of(layout), "alice")
-    assert start is not None
     assert (start.command, start.sources, start.code) == ("swarm node", {"seed": "SEED"}, "3b")
     assert (start.models, start.machine) == ({"m": "6c"}, {"cores": 2})
 

@@ -35,13 +35,15 @@ class Watched:
         self.now += seconds or 0.0
 
 
-def pauses(looks: int, before: Callable[[Rhythm], None] = lambda rhythm: None) -> list[float | None]:
+def pauses(looks: int, news: Callable[[Rhythm], None] = lambda rhythm: None, before: int = 0) -> list[float | None]:
+    """So many; before one of them there is news."""
     clock = Watched()
     rhythm = Rhythm(cast(Clock, clock), MOST)
-    before(rhythm)
 
     async def go() -> None:
-        for _ in range(looks):
+        for number in range(looks):
+            if number == before:
+                news(rhythm)
             await rhythm.sleep(LONGEST)
 
     anyio.run(go)
@@ -58,17 +60,7 @@ def test_nothing_is_looked_for_before_it_can_be_there() -> None:
 
 
 def test_news_makes_the_next_look_come_soon() -> None:
-    clock = Watched()
-    rhythm = Rhythm(cast(Clock, clock), MOST)
-
-    async def go() -> None:
-        for _ in range(4):
-            await rhythm.sleep(LONGEST)
-        rhythm.keep_pace()
-        await rhythm.sleep(LONGEST)
-
-    anyio.run(go)
-    assert clock.pauses == [1.0, 1.5, 2.25, 3.375, 1.0]
+    assert pauses(5, Rhythm.keep_pace, before=4) == [1.0, 1.5, 2.25, 3.375, 1.0]
 
 
 def test_who_rests_does_not_look_until_something_is_waited_for() -> None:

@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 
 from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, StoreError
-from swarm.node.base.context import Clock
 from swarm.node.base.presence import MOST_WATCHED, Heartbeats, PeersSeen, Presence
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
@@ -25,7 +24,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.node.factories import make_peer, put
+from tests.unit.node.factories import make_peer, put, there
 from tests.unit.node.nodes import make_context, until, unwritable
 from tests.unit.node.process.test_host import start_child
 
@@ -41,9 +40,7 @@ def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:
 
 
 def registered(layout: Layout, node: str = "alice") -> PeerFile:
-    peer = read_peer(layout.run, node)
-    assert peer is not None
-    return peer
+    return there(read_peer(layout.run, node))
 
 
 def hold(layout: Layout, **more: object) -> PeerFile:
@@ -73,17 +70,6 @@ async def test_a_registration_survives_a_power_cut_and_a_heartbeat_need_not(
     synced.clear()
     await presence.beat()
     assert not synced
-
-
-async def test_the_id_of_a_live_process_on_this_host_is_refused(layout: Layout) -> None:
-    holder = make_presence(layout)
-    await holder.register()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(holder.keep_beating)
-        with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match=r"choose another NODE_ID"):
-            await make_presence(layout).register()
-        tasks.cancel_scope.cancel()
-    assert registered(layout).registered_at == 1000.0
 
 
 async def test_the_id_of_a_recycled_process_number_is_taken_over(layout: Layout) -> None:
@@ -229,47 +215,27 @@ async def test_a_heartbeat_moves_and_tells_what_the_node_does(layout: Layout) ->
     assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
 
 
-class SteppedTime:
-    """A clock whose sleeps take no time, and end after so many."""
-
-    def __init__(self, sleeps: int) -> None:
-        self.now = 0.0
-        self._left = sleeps
-
-    async def sleep(self, seconds: float) -> None:
-        if not self._left:
-            raise StoreError("over")
-        self._left -= 1
-        self.now += seconds
-
-    @property
-    def clock(self) -> Clock:
-        return replace(SYSTEM_CLOCK, sleep=self.sleep, monotonic=lambda: self.now)
-
-
-async def beats_of(layout: Layout, monkeypatch: pytest.MonkeyPatch, sleeps: int, *, rounds: bool) -> int:
-    """Beats of a node in a bucket in so many heartbeat intervals."""
-    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
-    time = SteppedTime(sleeps)
-    presence = Presence(make_context(layout, times=time.clock, heartbeat_interval=60.0), "worker")
-    await presence.register()
-    before = registered(layout).beat
-
-    async def sleep(seconds: float) -> None:
-        presence.round += rounds
-        await time.sleep(seconds)
-
-    presence._ctx = replace(presence._ctx, clock=replace(time.clock, sleep=sleep))
-    with pytest.raises(StoreError, match="over"):
-        await presence.keep_beating()
-    return registered(layout).beat - before
-
-
 @pytest.mark.parametrize(("rounds", "beats"), [(True, 4), (False, 8)], ids=["from round to round", "a long round"])
 async def test_where_writes_are_paid_for_a_node_that_goes_from_round_to_round_beats_half_as_often(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, rounds: bool, beats: int
 ) -> None:
-    assert await beats_of(layout, monkeypatch, 8, rounds=rounds) == beats
+    """In eight heartbeat intervals, which take no time."""
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if len(slept) == 8:
+            raise StoreError("over")
+        slept.append(seconds)
+        presence.round += rounds
+
+    clock = replace(SYSTEM_CLOCK, sleep=sleep, monotonic=lambda: sum(slept))
+    presence = Presence(make_context(layout, times=clock, heartbeat_interval=60.0), "worker")
+    await presence.register()
+    before = registered(layout).beat
+    with pytest.raises(StoreError, match="over"):
+        await presence.keep_beating()
+    assert registered(layout).beat - before == beats
 
 
 async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout) -> None:
@@ -340,13 +306,12 @@ def test_of_two_looks_that_overlap_the_one_that_read_nothing_new_hides_nobody(la
 def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(layout: Layout) -> None:
     run, reads = layout.run, list[str]()
     reader, usual = PeerReader(run), run.store.get
-    put(layout.peer_file("clock"), encode(make_peer("clock", beat=1, node_role="coordinator", status=ACTIVE)))
-    assert (reader.read_one("clock") or make_peer("none")).beat == 1
     run.store.get = lambda key, limit: (reads.append(key), usual(key, limit))[1]  # type: ignore[method-assign]
-    assert [peer.beat for peer in reader.read().peers] == [1]
-    assert reads == []
-    put(layout.peer_file("clock"), encode(make_peer("clock", beat=2, node_role="coordinator", status=ACTIVE)))
-    assert [peer.beat for peer in reader.read().peers] == [2]
+    for beat in (1, 2):
+        put(layout.peer_file("clock"), encode(make_peer("clock", beat=beat, node_role="coordinator", status=ACTIVE)))
+        assert there(reader.read_one("clock")).beat == beat
+        assert [peer.beat for peer in reader.read().peers] == [beat]
+    assert len(reads) == 2
     assert reader.read_one("nobody") is None
 
 
