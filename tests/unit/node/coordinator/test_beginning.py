@@ -7,6 +7,7 @@ import pytest
 from swarm.config import Settings
 from swarm.node.coordinator.coordinator_machine import CoordinatorLook, CoordinatorMachine, FolderClock, WriteState
 from swarm.types import RoundKey
+from tests.unit.node.factories import there
 
 NOBODY: frozenset[str] = frozenset()
 ALL = frozenset({"anna", "ben", "carol"})
@@ -43,8 +44,7 @@ class Clock:
         """So many rounds of all three, of so many seconds each; the time after them."""
         now = 100.0
         self.look(0.0, ALL)
-        opened = self.look(now, ALL)
-        assert opened is not None
+        assert self.look(now, ALL) is not None
         for _ in range(count):
             now += seconds
             assert self.look(now, ALL, submitted=ALL, before=ALL) is not None
@@ -57,8 +57,7 @@ def test_terminals_that_are_opened_one_after_the_other_begin_together() -> None:
     assert clock.look(8.0, ANNA, coming=BEN) is None
     assert clock.look(12.0, ANNA | BEN, coming=frozenset({"carol"})) is None
     assert clock.look(26.0, ALL) is None, "the last one came 14 seconds ago"
-    opened = clock.look(27.0, ALL)
-    assert opened is not None
+    opened = there(clock.look(27.0, ALL))
     assert (opened.key, opened.reason, opened.missing) == (RoundKey(0), "opened", NOBODY)
 
 
@@ -78,9 +77,7 @@ def test_a_coordinator_that_starts_again_goes_on_at_once_where_a_worker_is_at_wo
     expected: int | None,
 ) -> None:
     clock = Clock(at=7, resumed=True, expected_workers=expected)
-    opened = clock.look(0.0, ALL, working=ANNA, before=ALL)
-    assert opened is not None
-    assert opened.key == RoundKey(7)
+    assert there(clock.look(0.0, ALL, working=ANNA, before=ALL)).key == RoundKey(7)
 
 
 def test_after_the_whole_session_was_cut_off_those_of_the_last_rounds_are_waited_for_and_nobody_else() -> None:
@@ -93,9 +90,7 @@ def test_after_the_whole_session_was_cut_off_those_of_the_last_rounds_are_waited
 def test_after_a_restart_by_number_those_who_do_not_come_are_named() -> None:
     clock = Clock(at=7, resumed=True, expected_workers=3)
     assert clock.look(0.0, ANNA | BEN, before=ALL) is None
-    opened = clock.look(60.0, ANNA | BEN, before=ALL)
-    assert opened is not None
-    assert opened.missing == frozenset({"carol"})
+    assert there(clock.look(60.0, ANNA | BEN, before=ALL)).missing == frozenset({"carol"})
 
 
 # ── deaths in an open round ─────────────────────────────────────────────────────────────────────────────────────────
@@ -105,9 +100,7 @@ def test_a_worker_that_loads_again_is_waited_for_two_median_rounds_and_no_longer
     others = ALL - BEN
     assert clock.look(now + 2.0, others, submitted=others, coming=BEN, before=ALL) is None
     assert clock.look(now + 9.9, others, submitted=others, coming=BEN, before=ALL) is None
-    closed = clock.look(now + 10.0, others, submitted=others, coming=BEN, before=ALL)
-    assert closed is not None
-    assert closed.reason == "all_submitted"
+    assert there(clock.look(now + 10.0, others, submitted=others, coming=BEN, before=ALL)).reason == "all_submitted"
     again = clock.look(now + 14.0, others, submitted=others, coming=BEN, before=ALL)
     assert again is not None, "the wait is one for each death, not for each round"
 
@@ -117,8 +110,7 @@ def test_where_workers_are_expected_the_round_waits_and_names_whom() -> None:
     now = clock.rounds(5, seconds=4.0)
     others = ALL - BEN
     assert clock.look(now + 59.0, others, submitted=others, coming=BEN, before=ALL) is None
-    closed = clock.look(now + 60.0, others, submitted=others, coming=BEN, before=ALL)
-    assert closed is not None
+    closed = there(clock.look(now + 60.0, others, submitted=others, coming=BEN, before=ALL))
     assert (closed.reason, closed.missing) == ("interval", BEN)
 
 
@@ -128,6 +120,4 @@ def test_when_everybody_has_died_the_open_round_waits_until_they_are_back() -> N
     assert clock.look(now + 1.0, NOBODY, submitted=ANNA, coming=ALL, before=ALL) is None
     assert clock.look(now + 300.0, ANNA, submitted=ANNA, coming=ALL - ANNA, before=ALL) is None
     assert clock.look(now + 330.0, ALL, submitted=ANNA, before=ALL) is None
-    closed = clock.look(now + 334.0, ALL, submitted=ALL, before=ALL)
-    assert closed is not None
-    assert closed.reason == "all_submitted"
+    assert there(clock.look(now + 334.0, ALL, submitted=ALL, before=ALL)).reason == "all_submitted"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,8 @@ from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.adversaries import coordination
 from tests.layout import Layout
-from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
-from tests.unit.node.nodes import make_coordinator, run_all, running, status_of, until, unwritable
+from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of, there
+from tests.unit.node.nodes import beating, make_coordinator, run_all, running, status_of, until, unwritable
 
 pytestmark = pytest.mark.anyio
 
@@ -32,22 +29,6 @@ STAYS: dict[str, Any] = {"liveness_timeout": 60.0}
 
 
 QUICK: dict[str, Any] = {"liveness_timeout": 0.5}
-
-
-@asynccontextmanager
-async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]:
-    """A node that does nothing but live; a worker, if nothing else is said."""
-
-    async def beat() -> None:
-        for number in itertools.count(1):
-            peer = make_peer(node, beat=number, last_seen=time.time(), **more)
-            layout.put(layout.peer_file(node), encode(peer), durable=False)
-            await anyio.sleep(0.05)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(beat)
-        yield
-        tasks.cancel_scope.cancel()
 
 
 def beat_of(layout: Layout, node: str) -> int:
@@ -79,21 +60,6 @@ async def submit_rounds(layout: Layout, rounds: range, node: str = "bob") -> Non
         put_reward(layout, RoundKey(round_), node)
 
 
-async def test_rounds_advance_as_fast_as_the_workers_submit(layout: Layout) -> None:
-    make_ghost(layout, "bob")
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=4, round_interval=60.0, **STAYS)) as codes:
-            await submit_rounds(layout, range(4))
-            await until(lambda: codes)
-    assert codes == [0]
-    assert status_of(layout, "clock") == STOPPED
-    assert opened(logs) == [0, 1, 2, 3]
-    state = read_state(layout.run)
-    assert state is not None
-    assert (state.round, state.finished, state.max_rounds, state.updated_by) == (4, True, 4, "clock")
-    assert state.updated_at >= state.created_at > 0
-
-
 @pytest.mark.parametrize("content", [None, b"", b'{"round": 3, "sta'])
 async def test_a_coordinator_never_restarts_at_round_0_for_want_of_a_state_file(
     layout: Layout, content: bytes | None
@@ -118,8 +84,7 @@ async def test_a_coordinator_goes_on_where_the_state_file_says(layout: Layout) -
             await submit_rounds(layout, range(7, 9))
             await until(lambda: codes)
     assert opened(logs) == [7, 8]
-    state = read_state(layout.run)
-    assert state is not None
+    state = there(read_state(layout.run))
     assert state.created_at == 5.0, "the experiment is as old as it was"
 
 
@@ -140,15 +105,6 @@ async def test_workers_are_told_of_the_end_where_fewer_rounds_are_asked_for_than
     state, problem = believed_state(run_of(layout))
     assert state, problem
     assert (state.round, state.finished) == (6, True)
-
-
-@pytest.mark.parametrize("name", ["clock", "another-clock"])
-async def test_a_second_coordinator_is_refused_whatever_its_name(layout: Layout, name: str) -> None:
-    async with running(make_coordinator(layout)):
-        await until(lambda: status_of(layout, "clock") == ACTIVE)
-        with pytest.raises(DuplicateNodeError):
-            await make_coordinator(layout, name).run()
-        assert status_of(layout, "clock") == ACTIVE
 
 
 async def test_a_coordinator_of_other_settings_is_refused_before_anything_is_changed(layout: Layout) -> None:
@@ -253,8 +209,7 @@ async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(lay
             await submit_rounds(layout, range(1, rounds))
             await until(lambda: codes)
     assert codes == [0]
-    state = read_state(layout.run)
-    assert state is not None
+    state = there(read_state(layout.run))
     assert (state.round, state.finished) == (rounds, True)
     assert events_of(logs).count("state.unwritable") == 1, "a trouble that lasts is told once"
     assert events_of(logs).count("heartbeat.failed") == 1
@@ -293,9 +248,7 @@ async def test_one_that_stands_by_waits_while_another_is_alive_and_ends_with_the
                 await until(lambda: codes and codes_of_spare)
     assert (codes, codes_of_spare) == ([0], [0])
     assert "coordinator.takes_over" not in events_of(logs)
-    state = read_state(layout.run)
-    assert state is not None
-    assert state.updated_by == "clock"
+    assert there(read_state(layout.run)).updated_by == "clock"
 
 
 async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_of_standby_beside_another(

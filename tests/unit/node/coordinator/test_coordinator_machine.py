@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.types import RoundKey
+from tests.unit.node.factories import there
 
 ALICE_BOB, ALICE, BOB = frozenset({"alice", "bob"}), frozenset({"alice"}), frozenset({"bob"})
 NOBODY: frozenset[str] = frozenset()
@@ -66,57 +67,29 @@ def open_first(machine: CoordinatorMachine, now: float = 0.0) -> Keeper:
 
 
 # ── opening ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_the_first_round_opens_when_the_expected_workers_are_there() -> None:
-    machine = make_machine(expected=2)
-    assert machine.handle(look(0.0, ALICE)) is None
-    assert machine.handle(look(1.0)) == WriteState(RoundKey(0), finished=False, reason="opened")
+FAKES = ("fake-0", "fake-1")
+OPENINGS: dict[str, tuple[int | tuple[str, ...] | None, list[tuple[float, Collection[str]]]]] = {
+    "when the expected workers are there": (2, [(0.0, ALICE), (1.0, ALICE_BOB)]),
+    "one interval after the first came": (3, [(1000.0, ()), (1001.0, ALICE), (1060.9, ALICE), (1061.0, ALICE)]),
+    "one interval after the first that is expected by name": (
+        ("anna", "ben"),
+        [(0.0, FAKES), (100.0, FAKES), (1e6, FAKES), (1e6 + 1, (*FAKES, "anna")), (1e6 + 61, (*FAKES, "anna"))],
+    ),
+    "two intervals after the first, however many come one after the other": (
+        None,
+        [(10.0 * number, [f"worker-{n}" for n in range(number + 1)]) for number in range(13)],
+    ),
+}
+"""Which workers are expected, and who is there when; at the last of these looks it opens."""
 
 
-def test_the_first_round_opens_one_interval_after_the_first_worker_came() -> None:
-    machine = make_machine(expected=3, interval=60.0)
-    assert machine.handle(look(1000.0, NOBODY)) is None
-    assert machine.handle(look(1001.0, ALICE)) is None
-    assert machine.handle(look(1060.9, ALICE)) is None
-    assert machine.handle(look(1061.0, ALICE)) is not None
-
-
-def test_the_interval_before_round_0_counts_from_the_first_worker_that_is_expected_by_name() -> None:
-    machine = CoordinatorMachine(Settings(expected_workers=("anna", "ben"), round_interval=60.0))
-    fakes = frozenset({"fake-0", "fake-1"})
-    for now in (0.0, 100.0, 1e6):
-        assert machine.handle(look(now, fakes, called=fakes)) is None
-    anna = fakes | {"anna"}
-    assert machine.handle(look(1e6 + 1, anna, called=anna)) is None
-    assert machine.handle(look(1e6 + 61, anna, called=anna)) is not None
-
-
-def settling() -> CoordinatorMachine:
-    """Nobody said who is expected."""
-    machine = CoordinatorMachine(Settings(settle_time=15.0, round_interval=60.0, max_rounds=5))
-    assert machine.resume(RoundKey(0)) is None
-    return machine
-
-
-def test_where_nobody_is_expected_round_0_opens_when_no_new_worker_has_come_for_the_settling_time() -> None:
-    machine = settling()
-    for now, live in ((0.0, ALICE), (14.0, ALICE_BOB), (28.9, ALICE_BOB)):
-        assert machine.handle(look(now, live)) is None
-    decided = machine.handle(look(29.0, ALICE_BOB))
-    assert decided == WriteState(RoundKey(0), finished=False, reason="opened")
-
-
-def test_workers_that_come_one_after_the_other_hold_round_0_up_for_two_intervals_and_no_more() -> None:
-    machine = settling()
-    for number in range(12):
-        names = frozenset(f"worker-{n}" for n in range(number + 1))
-        assert machine.handle(look(10.0 * number, names)) is None
-    assert machine.handle(look(120.0, names | {"worker-12"})) is not None
-
-
-def test_settling_counts_from_when_a_worker_began_to_load() -> None:
-    machine = settling()
-    assert machine.handle(look(0.0, NOBODY, coming=ALICE)) is None
-    assert machine.handle(look(50.0, ALICE)) is not None
+@pytest.mark.parametrize(("expected", "looks"), OPENINGS.values(), ids=OPENINGS)
+def test_round_0_opens(expected: int | tuple[str, ...] | None, looks: list[tuple[float, Collection[str]]]) -> None:
+    machine = CoordinatorMachine(Settings(expected_workers=expected, round_interval=60.0))
+    decided = [machine.handle(look(now, frozenset(there), called=frozenset(there))) for now, there in looks]
+    assert decided[:-1] == [None] * (len(looks) - 1)
+    assert isinstance(decided[-1], WriteState)
+    assert (decided[-1].key, decided[-1].finished, decided[-1].reason) == (RoundKey(0), False, "opened")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +100,9 @@ def test_settling_counts_from_when_a_worker_began_to_load() -> None:
 def test_a_round_is_held_by_one_that_loads_again_where_nobody_else_is_missing(
     submitted: str, live: str, held_by: str
 ) -> None:
-    keeper = Keeper(settling())
+    machine = CoordinatorMachine(Settings(settle_time=15.0, round_interval=60.0, max_rounds=5))
+    machine.resume(RoundKey(0))
+    keeper = Keeper(machine)
     keeper.handle(look(0.0))
     assert keeper.handle(look(15.0)) is not None
     assert keeper.handle(look(16.0, submitted=ALICE_BOB)) is not None
@@ -140,8 +115,7 @@ def test_a_round_that_all_have_left_stays_open_for_one_that_is_starting_however_
     keeper = open_first(make_machine(expected=2))
     assert keeper.handle(look(61.0, NOBODY, submitted=ALICE, coming=BOB)) is None
     assert keeper.handle(look(1e6, NOBODY, submitted=ALICE, coming=BOB)) is None
-    decided = keeper.handle(look(1e6 + 1, NOBODY, submitted=ALICE))
-    assert decided is not None
+    decided = there(keeper.handle(look(1e6 + 1, NOBODY, submitted=ALICE)))
     assert (decided.key, decided.reason) == (RoundKey(1), "all_submitted"), "it gave up: nobody is waited for"
 
 
@@ -192,15 +166,6 @@ def test_each_look_advances_by_one_round_at_most() -> None:
     assert (first and first.key, again) == (RoundKey(1), None)
 
 
-def test_the_interval_is_counted_from_each_rounds_own_opening() -> None:
-    machine = open_first(make_machine(interval=60.0))
-    machine.handle(look(50.0, submitted=ALICE_BOB))
-    assert machine.handle(look(109.9)) is None
-    write = machine.handle(look(110.0))
-    assert write is not None
-    assert write.key == RoundKey(2)
-
-
 def test_the_interval_counts_anew_when_somebody_comes_back() -> None:
     machine = open_first(make_machine(interval=60.0))
     machine.handle(look(1000.0, NOBODY))
@@ -239,6 +204,7 @@ def test_a_state_that_is_not_what_was_decided_is_written_again(says: FolderClock
 def test_a_coordinator_that_starts_anew_goes_to_where_most_workers_are_at_once() -> None:
     machine = make_machine(rounds=9, expected=5, at=RoundKey(2))
     assert machine.handle(look(0.0, front=RoundKey(4))) == WriteState(RoundKey(4), finished=False, reason="caught_up")
+    assert machine.handle(look(1.0, front=RoundKey(4), clock=FolderClock(RoundKey(4), finished=False))) is None
 
 
 def test_a_front_beyond_the_last_round_ends_the_experiment() -> None:
@@ -247,11 +213,6 @@ def test_a_front_beyond_the_last_round_ends_the_experiment() -> None:
     ended = machine.handle(look(0.0, front=RoundKey(7)))
     assert ended == WriteState(RoundKey(6), finished=True, reason="caught_up")
     assert machine.handle(look(1.0, clock=FolderClock(RoundKey(6), finished=True))) is None
-
-
-def test_a_front_that_was_reached_moves_nothing() -> None:
-    machine = open_first(make_machine(at=RoundKey(3)))
-    assert machine.handle(look(1.0, front=RoundKey(3))) is None
 
 
 def submitted_in(**last_round_of: int) -> Any:
