@@ -18,14 +18,6 @@ from tests.unit.node.nodes import until
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_a_step_returns_or_raises_comes_back() -> None:
-    with compute_thread() as thread:
-        executor = ComputeExecutor(time.monotonic, thread)
-        assert await executor.run(divmod, 7, 2) == (3, 1)
-        with pytest.raises(ZeroDivisionError):
-            await executor.run(divmod, 7, 0)
-
-
 async def test_a_step_whose_caller_was_cancelled_ends_before_the_next_begins() -> None:
     go, began, order = threading.Event(), threading.Event(), []
 

@@ -67,18 +67,20 @@ def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
         return anyio.run(main)
 
 
-class MissesAll(FakeNode):
+class Ends(FakeNode):
+    """By itself, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self._code = code
+
     async def run(self) -> int:
-        return MissedError.exit_code
+        return self._code
 
 
 def test_a_node_that_did_nothing_gives_the_process_its_exit_code_and_ends_nobody_else(tmp_path: Path) -> None:
-    class Lives(FakeNode):
-        async def run(self) -> int:
-            return 0
-
-    lives = Lives()
-    assert run_two(tmp_path, MissesAll(), lives) == MissedError.exit_code
+    lives = Ends(0)
+    assert run_two(tmp_path, Ends(MissedError.exit_code), lives) == MissedError.exit_code
     assert lives.stopped == []
 
 

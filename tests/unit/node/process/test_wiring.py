@@ -11,7 +11,7 @@ from swarm.errors import ConfigError
 from swarm.node.process import wiring
 from swarm.node.process.daemon import run_node
 from swarm.node.process.generator_only import as_it_runs, endpoint_config
-from tests.unit.node.factories import FakePolicy, make_settings
+from tests.unit.node.factories import FakePolicy, make_settings, there
 
 
 @pytest.mark.parametrize(("setting", "leased"), [("auto", False), ("on", True), ("off", False)])
@@ -68,6 +68,5 @@ def test_an_endpoint_is_asked_with_the_nodes_own_texts() -> None:
     settings = Settings(
         endpoint={"base_url": "http://127.0.0.1:1/v1", "model": "m"}, system_prompt="You sort.", instruction="Answer."
     )
-    config = endpoint_config(settings)
-    assert config is not None
+    config = there(endpoint_config(settings))
     assert config.asking.turns("1?") == ("You sort.", "Answer.\n\n1?")

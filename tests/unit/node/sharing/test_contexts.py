@@ -15,7 +15,6 @@ from swarm.node.sharing import intake as intake_module
 from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import MOST_TIMES_MISSED
-from swarm.node.sharing.reading import Fetched, PeersFiles
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.revise import context_name, context_names, revised
 from swarm.tasks.scoring import GroupScore
@@ -125,20 +124,6 @@ class StagedIntake(TestedIntake):
         ctx = make_context(layout, ME, max_stages=2, seed=42, **settings)
         self.contexts = Contexts(ctx, STAGES, self.source)
         self.intake = intake_module.Intake(ctx, STAGES, self.contexts.source, self._on_news)
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Whose files were read."""
-    found: list[str] = []
-    usual = PeersFiles.fetch
-
-    def fetch(self: PeersFiles, key: RoundKey, peer: str, tag: str = "") -> Fetched:
-        found.append(peer)
-        return usual(self, key, peer, tag)
-
-    monkeypatch.setattr(PeersFiles, "fetch", fetch)
-    return found
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ import pytest
 
 from swarm.node.sharing.reading import MOST_TRIES
 from swarm.store.base import PAGE
-from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.group_files import digest
@@ -28,13 +27,6 @@ def publish_early(layout: Layout, file: RolloutFile) -> RolloutFile:
         put(layout.group_file(key, file.peer_id, int(slot)), data)
         named[slot] = digest(data)
     return msgspec.structs.replace(alone(file, last), earlier=named)
-
-
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that are read from now on."""
-    read, real = list[str](), FolderStore.get
-    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
-    return read
 
 
 def alone(file: RolloutFile, slot: str) -> RolloutFile:
@@ -70,16 +62,13 @@ async def test_a_file_before_those_that_it_names_is_as_one_that_is_not_there_unt
     assert intake.refused() == {"bob": {"missing_part": 1}}
 
 
-async def test_a_file_whose_groups_never_come_is_read_so_many_times(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_whose_groups_never_come_is_read_so_many_times(layout: Layout, gets: list[str]) -> None:
     intake = TestedIntake(layout)
     publish(layout, publish_early(layout, make_rollouts("bob", R0)))
     layout.group_file(R0, "bob", 0).unlink()
-    read = reads(monkeypatch)
     for _ in range(MOST_TRIES + 5):
         await intake.look(live=["bob"])
-    assert read.count("rollouts/round_0/stage_0/bob.json") == MOST_TRIES
+    assert gets.count("rollouts/round_0/stage_0/bob.json") == MOST_TRIES
 
 
 async def test_who_can_only_write_over_a_group_puts_nobody_to_blame(layout: Layout) -> None:
@@ -100,18 +89,15 @@ async def test_who_can_only_write_over_a_group_puts_nobody_to_blame(layout: Layo
 
 
 # ── what hostile files cost ─────────────────────────────────────────────────────────────────────────────────────────
-async def test_a_flood_of_single_groups_is_not_read_and_hides_nobody(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flood_of_single_groups_is_not_read_and_hides_nobody(layout: Layout, gets: list[str]) -> None:
     intake = TestedIntake(layout)
     publish(layout, make_rollouts("bob", R0))
     for number in range(PAGE + 100):
         layout.group_file(R0, "eve", number).write_bytes(b"x")
     layout.group_file(R0, "bob", 7).write_bytes(b"x")
-    read = reads(monkeypatch)
     await intake.look(live=["bob", "eve"])
     assert len(texts(intake, "bob")) == 2
-    assert read == ["rollouts/round_0/stage_0/bob.json"]
+    assert gets == ["rollouts/round_0/stage_0/bob.json"]
     assert (intake.arrived, intake.refused()) == ([(R0, "bob")], {})
 
 

@@ -79,15 +79,6 @@ async def test_forgeries_are_refused_without_being_scored(layout: Layout, forger
     assert intake.arrived == [(key, "mallory")], "nobody waits for it"
 
 
-async def test_groups_without_origin_are_refused(layout: Layout) -> None:
-    file = make_rollouts("mallory", R0, groups=1)
-    file.groups["0"].origin = None
-    intake = TestedIntake(layout)
-    publish(layout, file)
-    await intake.look()
-    assert intake.refused() == {"mallory": {"no_origin": 1}}
-
-
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(("groups", "size"), [(3, 4), (2, 17)], ids=["groups", "completions"])
 async def test_a_file_above_a_peers_share_is_refused_unscored(layout: Layout, groups: int, size: int) -> None:
@@ -117,18 +108,15 @@ async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: 
 
 
 async def test_of_more_names_than_one_page_holds_none_is_read_that_is_not_drawn(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, reads: list[str]
 ) -> None:
     """Of those on later pages nothing is known but their names; all of them were once read, lest they were no files."""
-    read: list[str] = []
-    usual = PeersFiles.fetch
-    monkeypatch.setattr(PeersFiles, "fetch", lambda *given: (read.append(given[2]), usual(*given))[1])
     for number in range(PAGE + 20):
         put(layout.rollout_file(R0, f"peer-{number:04}"), b"junk")
     intake = TestedIntake(layout, max_peers=2 * PAGE)
     async with anyio.create_task_group() as tasks:
         await intake.intake.look({R0}, frozenset(), tasks)
-    assert read == []
+    assert reads == []
     assert len(intake.arrived) == PAGE + 20
 
 
@@ -168,37 +156,12 @@ async def test_a_peer_that_is_refused_again_and_again_gets_a_few_lines_and_all_c
     assert ["more" in log for log in said] == [False, False, True]
 
 
-async def test_of_what_nobody_can_learn_from_no_text_stays_in_memory(layout: Layout) -> None:
-    class Strict(FakeTaskSource):
-        async def score(self, *arguments: Any) -> GroupScore:
-            score = await super().score(*arguments)
-            return msgspec.structs.replace(score, rewards=(0.0,) * len(score.rewards))
-
-    intake = TestedIntake(layout, Strict())
-    publish(layout, make_rollouts("bob", R0))
-    await intake.look()
-    assert [(s.group.completions, s.group.question.prompt) for s in intake.groups("bob")] == [((), "")] * 2
-    assert [s.rewards for s in intake.groups("bob")] == [(0.0,) * 4] * 2
-
-
-def unknown_origins(file: RolloutFile) -> None:
-    for group in file.groups.values():
-        group.origin = None
-
-
-def wrong_form(file: RolloutFile) -> None:
-    file.rollouts["0"][0].reward = "much"  # type: ignore[assignment]
-
-
-def misplaced(file: RolloutFile) -> None:
-    file.round += 1
-
-
-def too_long(file: RolloutFile) -> None:
-    """As it is."""
-
-
-REFUSED = {"no_origin": unknown_origins, "malformed": wrong_form, "misplaced": misplaced, "too_long": too_long}
+REFUSED: dict[str, Callable[[RolloutFile], object]] = {
+    "no_origin": lambda file: setattr(file.groups["0"], "origin", None),
+    "malformed": lambda file: setattr(file.rollouts["0"][0], "reward", "much"),
+    "misplaced": lambda file: setattr(file, "round", 1),
+    "too_long": lambda file: None,  # as it is
+}
 
 
 @pytest.mark.parametrize("reason", REFUSED)
@@ -371,27 +334,18 @@ async def test_a_flooded_stage_that_may_not_be_entered_any_more_ends_no_node(
     assert intake.arrived == [(R0, "one")] or intake.arrived == [(R0, "two")]
 
 
-async def test_a_file_that_is_touched_or_renamed_over_by_itself_is_the_same(layout: Layout) -> None:
-    intake = TestedIntake(layout)
+async def test_a_file_that_is_touched_or_renamed_over_by_itself_is_the_same_and_in_the_end_left_alone(
+    layout: Layout,
+) -> None:
+    """Each time costs a reading of it."""
+    intake, file = TestedIntake(layout), layout.rollout_file(R0, "bob")
     publish(layout, make_rollouts("bob", R0))
     await intake.look()
-    file = layout.rollout_file(R0, "bob")
-    for number in range(5):
+    for number in range(MOST_AGAIN):
         twin = file.with_suffix(".tmp")
         twin.write_bytes(file.read_bytes())
         os.utime(twin, (number, number))
         twin.rename(file)
-        await intake.look()
-    assert intake.refused() == {}
-
-
-async def test_a_file_that_is_touched_again_and_again_is_left_alone(layout: Layout) -> None:
-    """Each time costs a reading of it."""
-    intake = TestedIntake(layout)
-    publish(layout, make_rollouts("bob", R0))
-    await intake.look()
-    for number in range(MOST_AGAIN):
-        os.utime(layout.rollout_file(R0, "bob"), (number, number))
         await intake.look()
     publish(layout, make_rollouts("bob", R0, seed=8))
     await intake.look()
@@ -536,16 +490,13 @@ async def test_a_stranger_who_cannot_sign_keeps_no_signed_file_out(layout: Layou
 
 
 async def test_who_writes_junk_again_and_again_is_read_a_bounded_number_of_times(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, reads: list[str]
 ) -> None:
-    read: list[str] = []
-    usual = PeersFiles.fetch
-    monkeypatch.setattr(PeersFiles, "fetch", lambda *given: (read.append(given[2]), usual(*given))[1])
     intake, file = TestedIntake(layout), layout.rollout_file(R0, "bob")
     for number in range(2 * MOST_TRIES):
         put(file, b"junk" * (number + 1))
         await intake.look(live={"bob"})
-    assert len(read) == MOST_TRIES
+    assert len(reads) == MOST_TRIES
     assert intake.refused() == {"bob": {"malformed": 1}}
 
 

@@ -163,22 +163,13 @@ def trained_pool(peer: str, *rounds: int) -> list[ScoredGroup]:
     return [ScoredGroup(group, (1.0, 0.0), (True, True)) for group in groups]
 
 
-def test_a_group_that_was_trained_on_is_remembered() -> None:
-    trained, pool = TrainedGroups(), trained_pool("bob", 3)
-    trained.add(pool[:1])
+def test_a_group_that_was_trained_on_is_remembered_over_a_restart_until_it_cannot_come_again() -> None:
+    trained, (one, *others) = TrainedGroups(), trained_pool("bob", 3, 4)
+    trained.add([one])
     assert trained.names == {GroupName(RoundKey(3), "bob", 0)}, "no other slot, peer or round"
-
-
-def test_the_metrics_rows_tell_it_to_a_node_that_was_started_again() -> None:
-    trained, pool = TrainedGroups(), trained_pool("bob", 3)
-    names = [*(str(name_of(scored.group)) for scored in pool), "no such name", "bob/x/0/0"]
-    trained.recall([make_row(4, trained_on=names)])
-    assert trained.names == {name_of(scored.group) for scored in pool}
-
-
-def test_what_cannot_come_again_is_forgotten() -> None:
-    trained, pool = TrainedGroups(), trained_pool("bob", 3, 4)
-    trained.add(pool)
+    names = [str(name_of(scored.group)) for scored in others]
+    trained.recall([make_row(4, trained_on=[*names, "no such name", "bob/x/0/0"])])
+    assert trained.names == {name_of(scored.group) for scored in (one, *others)}
     trained.forget_before(4)
     assert {name.key.round for name in trained.names} == {4}
 

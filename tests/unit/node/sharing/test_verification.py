@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,9 +17,8 @@ from swarm.node.sharing.verification import (
     GroupVerdict,
     verify,
 )
-from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Origin, RolloutGroup, RoundKey
+from swarm.types import Origin, RolloutGroup, RoundKey
 from swarm.wire.codec import Claims, to_claims, to_groups
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts
 
@@ -28,22 +26,18 @@ pytestmark = pytest.mark.anyio
 R0 = RoundKey(0)
 
 
-@dataclass
-class Killing(FakeTaskSource):
-    """Every answer has to be killed."""
+class Costly(FakeTaskSource):
+    """Says what so many answers cost that are scored at once."""
 
-    asked_at_once: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, cost: Callable[[int], dict[str, Any]]) -> None:
         super().__init__()
+        self._cost = cost
+        self.asked_at_once: list[int] = []
 
-    async def score(
-        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
-    ) -> GroupScore:
+    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
         self.asked_at_once.append(len(completions))
-        question = (await self.make([QuestionRequest(origin.task, origin.profile, origin.seed)]))[0]
-        zeros, flags = (0.0,) * len(completions), (True,) * len(completions)
-        return GroupScore(question, zeros, flags, killed=len(completions), errors=0)
+        cost = self._cost(len(completions))
+        return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), **cost)
 
 
 def file_of(groups: int, size: int = 4) -> tuple[list[RolloutGroup], list[Claims]]:
@@ -76,7 +70,7 @@ async def test_groups_of_any_size_get_one_reward_per_completion(size: int) -> No
 
 
 async def test_of_a_huge_poisonous_group_no_more_is_tried_than_a_few() -> None:
-    source = Killing()
+    source = Costly(lambda texts: {"killed": texts})
     with pytest.raises(ProtocolError, match="scorer_abuse"):
         await verdicts_of(source, *file_of(3, 1000), trusting=False)
     assert sum(source.asked_at_once) == TEXTS_AT_ONCE
@@ -84,47 +78,31 @@ async def test_of_a_huge_poisonous_group_no_more_is_tried_than_a_few() -> None:
 
 
 async def test_what_slow_answers_take_is_counted_over_all_groups_of_a_file() -> None:
-    class Slow(FakeTaskSource):
-        """Each group has an answer that takes most of its time, and comes to an end."""
-
-        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
-            self.groups += 1
-            return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), slow=0.87)
-
-        groups = 0
-
-    source = Slow()
+    """Each group has an answer that takes most of its time, and comes to an end."""
+    source = Costly(lambda _: {"slow": 0.87})
     with pytest.raises(ProtocolError, match="scorer_abuse"):
         await verdicts_of(source, *file_of(64), trusting=False)
     free = HONEST_SHARE * 4
-    assert source.groups == MOST_KILLED // (0.87 - free) + 1, "0.2 s of a group of four are free"
+    assert len(source.asked_at_once) == MOST_KILLED // (0.87 - free) + 1, "0.2 s of a group of four are free"
 
 
 async def test_what_honest_answers_to_an_infinite_sum_take_is_never_too_much() -> None:
-    class Sums(FakeTaskSource):
-        """As it was measured: 0.035 s an answer."""
-
-        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
-            score = await super().score(origin, claimed_prompt, completions)
-            return msgspec.structs.replace(score, slow=0.035 * len(completions))
-
-    parts = await verdicts_of(Sums(), *file_of(64, 64), trusting=False)
+    """As it was measured: 0.035 s an answer."""
+    parts = await verdicts_of(Costly(lambda texts: {"slow": 0.035 * texts}), *file_of(64, 64), trusting=False)
     assert sum(map(len, parts)) == 64
 
 
 async def test_what_was_killed_before_a_group_was_refused_counts_against_its_file() -> None:
-    class RefusesInTheEnd(Killing):
+    def refuses_in_the_end(texts: int) -> dict[str, Any]:
         """A whole request after the one in which some answers had to be killed."""
+        if texts < TEXTS_AT_ONCE:
+            raise ProtocolError("reply_mismatch", "", killed=1)
+        return {"killed": 2}
 
-        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
-            if len(completions) < TEXTS_AT_ONCE:
-                raise ProtocolError("reply_mismatch", "", killed=1)
-            return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), killed=2)
-
-    source = RefusesInTheEnd()
+    source = Costly(refuses_in_the_end)
     with pytest.raises(ProtocolError, match="scorer_abuse: its answers cost as much as 9"):
         await verdicts_of(source, *file_of(64, TEXTS_AT_ONCE + 1), trusting=False)
-    assert len(source.asked_at_once) == 3
+    assert source.asked_at_once == [TEXTS_AT_ONCE, 1] * 3
 
 
 @pytest.mark.parametrize(
