@@ -15,7 +15,7 @@ from swarm.store.folder.beneath import Within
 from swarm.wire import keys
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
-from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint, run_of
+from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint, rounds_saved, run_of
 
 
 class FailingSnapshot:
@@ -91,9 +91,7 @@ def test_the_newest_checkpoints_stay_and_older_ones_go(layout: Layout, keep: int
     assert rounds_of(layout, "bob") == {"round_8"}, "others' are not one's own"
     there = {folder.name for folder in layout.checkpoints.iterdir()}
     assert there == rounds_of(layout) | {"round_8"}, "no empty folders either"
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 11, "the highest number, and not the last in the alphabet"
+    assert rounds_saved(layout) == 11, "the highest number, and not the last in the alphabet"
     assert left_behind(layout) == []
 
 
@@ -177,9 +175,7 @@ def test_another_nodes_checkpoint_in_this_nodes_place_is_a_damaged_one(layout: L
     save(layout, 1)
     layout.checkpoint(2, "x").parent.mkdir()
     save(layout, 7, node="bob").rename(layout.checkpoint(2, "alice"))
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 1
+    assert rounds_saved(layout) == 1
 
 
 def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
@@ -222,6 +218,4 @@ def test_folders_that_somebody_made_for_rounds_to_come_cost_no_checkpoint(layout
         (layout.checkpoint(rounds_done, "alice") / "node.json").write_bytes(b"junk")
     for rounds_done in (1, 2, 3):
         save(layout, rounds_done)
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 3
+    assert rounds_saved(layout) == 3

@@ -20,14 +20,7 @@ from swarm.wire.codec import decode, encode
 from swarm.wire.judge_messages import JudgeAnswer
 from swarm.wire.messages import CompletionsFile, PeerFile, RolloutEntry
 from tests.layout import Layout
-from tests.unit.node.factories import (
-    FakePolicy,
-    FakeTaskSource,
-    fake_question,
-    make_ghost,
-    make_rollouts,
-    put,
-)
+from tests.unit.node.factories import FakePolicy, FakeTaskSource, fake_question, make_ghost, make_rollouts, put
 from tests.unit.node.nodes import (
     comparable,
     completions_file,
@@ -90,7 +83,6 @@ class Talking(FakePolicy):
 
 
 def _with_tokens(completion: Completion) -> Completion:
-    """Of its own."""
     return msgspec.structs.replace(completion, token_ids=(crc32(completion.text.encode()) % 2**31, 2))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import UNSET
 
-from swarm.node.base.context import Clock, NodeContext
+from swarm.node.base.context import NodeContext
 from swarm.node.base.experiment import record_start
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.worker.checkpoints import first_day
@@ -27,21 +26,8 @@ pytestmark = pytest.mark.anyio
 
 
 def on_day(layout: Layout, day: str) -> NodeContext:
-    wall = datetime.fromisoformat(f"{day}T22:00:00+00:00").astimezone(UTC).timestamp()
-    clock: Clock = SYSTEM_CLOCK
-    ctx = make_context(layout)
-    return replace(ctx, clock=_Stopped(clock, wall))
-
-
-class _Stopped:
-    def __init__(self, clock: Clock, wall: float) -> None:
-        self._clock, self._wall = clock, wall
-
-    def wall(self) -> float:
-        return self._wall
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._clock, name)
+    wall = datetime.fromisoformat(f"{day}T22:00:00+00:00").timestamp()
+    return make_context(layout, times=replace(SYSTEM_CLOCK, wall=lambda: wall))
 
 
 async def test_it_is_today_at_the_first_start_and_that_day_ever_after(layout: Layout) -> None:

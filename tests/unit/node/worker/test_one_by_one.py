@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +54,17 @@ def early(layout: Layout, round_: int = 0) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(folder.glob("alice.*.json"))}
 
 
-async def test_both_frequencies_give_the_same_texts_rewards_and_updates(tmp_path: Path, layout: Layout) -> None:
-    at_once = Layout(tmp_path / "at once", "exp")
+async def test_all_frequencies_give_the_same_texts_rewards_and_updates(tmp_path: Path, layout: Layout) -> None:
+    at_once, each_round = (Layout(tmp_path / name, "exp") for name in ("at once", "each round"))
     await play_to_the_end(at_once, range(3), make_worker(at_once, "alice"))
-    await play_to_the_end(layout, range(3), make_worker(layout, "alice", **ONE_BY_ONE))
-    for round_ in range(3):
-        ours, theirs = whole(layout, round_), rollouts_of(at_once, round_, "alice")
-        assert msgspec.structs.replace(ours, timestamp=0.0) == msgspec.structs.replace(theirs, timestamp=0.0)
-    assert comparable(layout) == comparable(at_once)
+    for other, settings in ((layout, ONE_BY_ONE), (each_round, {"publish_frequency": "round"})):
+        await play_to_the_end(other, range(3), make_worker(other, "alice", **settings))
+        for round_ in range(3):
+            ours, theirs = whole(other, round_), rollouts_of(at_once, round_, "alice")
+            assert msgspec.structs.replace(ours, timestamp=0.0) == msgspec.structs.replace(theirs, timestamp=0.0)
+        assert comparable(other) == comparable(at_once)
+    assert [list(early(layout, round_)) for round_ in range(3)] == [["alice.0.json"]] * 3, "all but the last"
+    assert list(rollouts_of(layout, 0, "alice").rollouts) == ["1"], "each group once"
 
 
 async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:
@@ -135,34 +136,3 @@ async def test_a_generator_that_tells_nothing_before_the_end_leaves_one_file(lay
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", Silent(), **ONE_BY_ONE))
     assert early(layout) == {}
     assert len(rollouts_of(layout, 0, "alice").rollouts) == 2
-
-
-# ── a reader that knows of nothing but the form ───────────────────────────────────────────────────────────────────────
-ROUNDS = 2
-
-
-def read(run: Path) -> Counter[tuple[str, int, str]]:
-    """How often each group is found, by node, round and its texts: a reader that knows of nothing but the form."""
-    found: Counter[tuple[str, int, str]] = Counter()
-    for name in sorted(run.glob("rollouts/round_*/stage_*/*.json")):
-        file = json.loads(name.read_text())
-        for completions in file["rollouts"].values():
-            texts = [completion["response"] for completion in completions]
-            found[file["peer_id"], file["round"], json.dumps(texts)] += 1
-    return found
-
-
-async def published(path: Path, frequency: str) -> Counter[tuple[str, int, str]]:
-    layout = Layout(path / frequency, "exp")
-    settings = {"publish_frequency": frequency, "local_groups": 3, "external_groups": 0}
-    for node in ("alice", "bob"):  # one after the other: nothing is waited for
-        await play_to_the_end(layout, range(ROUNDS), make_worker(layout, node, FakePolicy(), **settings), node)
-    return read(layout.root)
-
-
-async def test_a_plain_reader_finds_the_same_groups_at_every_frequency_and_each_once(tmp_path: Path) -> None:
-    stage, round_, generation = [await published(tmp_path, one) for one in ("stage", "round", "generation")]
-    assert generation == stage == round_
-    assert (len(stage), set(stage.values())) == (2 * 3 * ROUNDS, {1})
-    one_each = sorted(file.name for file in (tmp_path / "generation").rglob("rollouts/round_1/stage_0/*.json"))
-    assert one_each == ["alice.0.json", "alice.1.json", "alice.json", "bob.0.json", "bob.1.json", "bob.json"]

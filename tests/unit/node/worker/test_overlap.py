@@ -45,30 +45,21 @@ class TimedPolicy(FakePolicy):
         return super().generate(prompts, **asked)
 
 
-async def test_own_gradients_are_added_up_while_the_peers_are_awaited(layout: Layout) -> None:
-    policy = FakePolicy()
+async def test_while_the_peers_are_awaited_own_gradients_are_added_up_and_the_next_rounds_questions_made(
+    layout: Layout,
+) -> None:
+    policy, source = FakePolicy(), FakeTaskSource()
     make_ghost(layout, "bob")
-    async with running(make_worker(layout, "alice", policy)):
+    async with running(make_worker(layout, "alice", policy, source)):
         await set_clock(layout, 0)
-        await until(lambda: policy.begun)
+        await until(lambda: policy.begun and source.asked == 4)
         assert not policy.trained
         assert not any(group.external for group in policy.begun)
         put_rollouts(layout, "bob")
         await until(lambda: rows_of(layout, "alice"))
-    assert [group.external for group in policy.trained[0]] == [False, False, True, True]
-
-
-async def test_the_questions_of_the_next_round_are_made_while_the_peers_are_awaited(layout: Layout) -> None:
-    source = FakeTaskSource()
-    make_ghost(layout, "bob")
-    async with running(make_worker(layout, "alice", source=source)):
-        await set_clock(layout, 0)
-        await until(lambda: source.asked == 4)
-        assert not rows_of(layout, "alice")
-        put_rollouts(layout, "bob")
-        await until(lambda: rows_of(layout, "alice"))
         await set_clock(layout, 1)
-        await until(lambda: layout.rollout_file(RoundKey(1), "alice").exists())
+        await until(layout.rollout_file(RoundKey(1), "alice").exists)
+    assert [group.external for group in policy.trained[0]] == [False, False, True, True]
     assert source.asked <= 6, "and are not made a second time"
 
 

@@ -7,45 +7,23 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
-import anyio
 import pytest
-from anyio import to_thread
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from swarm.config import Settings
 from swarm.errors import ConfigError, StoreError
 from swarm.node.base.experiment import read_experiment
 from swarm.node.base.presence import PeersSeen
 from swarm.node.process.daemon import run_node
-from swarm.node.worker.events import (
-    CoordinatorSeen,
-    Draw,
-    Event,
-    Generated,
-    Instruction,
-    PeersArrived,
-    PeersLive,
-    Published,
-    Ready,
-    Scored,
-)
+from swarm.node.worker.events import CoordinatorSeen, Event, PeersArrived, PeersLive, Ready
 from swarm.node.worker.worker import Worker
-from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
-from tests.unit.node.factories import (
-    make_peer,
-    make_rollouts,
-    make_settings,
-    put,
-    put_state,
-    put_traces,
-    run_of,
-)
-from tests.unit.node.nodes import make_worker, rows_of, run_all, running, set_clock, until
+from tests.unit.node.checked_worker import checked_worker
+from tests.unit.node.factories import make_rollouts, make_settings, put, put_state, put_traces, run_of, there
+from tests.unit.node.nodes import beating, make_worker, rows_of, run_all, running, set_clock, until
 
 pytestmark = pytest.mark.anyio
 
@@ -62,8 +40,7 @@ def rounds_of(layout: Layout, node: str) -> list[int]:
 async def test_the_first_worker_says_what_the_experiment_is_and_a_different_one_is_warned(layout: Layout) -> None:
     assert await run_all(make_worker(layout, "alice", max_rounds=1, **OWN)) == [0]
     made = layout.experiment_file.read_bytes()
-    experiment = read_experiment(run_of(layout))
-    assert experiment is not None
+    experiment = there(read_experiment(run_of(layout)))
     assert (experiment.created_by, experiment.identity["clock"]) == ("alice", "own")
     with capture_logs() as logs:
         assert await run_all(make_worker(layout, "bob", max_rounds=1, seed=7, **OWN)) == [0]
@@ -114,14 +91,6 @@ def test_settings_that_contradict_the_role_are_refused_and_leave_nothing(
 
 
 # ── a coordinator that dies ─────────────────────────────────────────────────────────────────────────────────────────
-async def beat(
-    layout: Layout, number: int, node: str = "coordinator", node_role: str = "coordinator", round_: int = -1
-) -> None:
-    """One heartbeat: of the coordinator of which `set_clock` speaks, if nothing else is said."""
-    peer = make_peer(node, node_role=node_role, beat=number, round=round_)
-    await to_thread.run_sync(layout.put, layout.peer_file(node), encode(peer))
-
-
 def tell_apart(worker: Worker, kind: type[Told]) -> list[Told]:
     """What a worker is told by its lookout, of one kind; grows as it is told."""
     told, tell = list[Told](), worker._lookout._tell
@@ -151,11 +120,8 @@ async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
 
     with capture_logs() as logs:
         async with running(worker) as codes:
-            for number in range(1, 1000):
-                await beat(layout, number, round_=7)
-                if told and told[-1].alive:
-                    break
-                await anyio.sleep(0.05)
+            async with beating(layout, "coordinator", node_role="coordinator", round=7):
+                await until(lambda: told and told[-1].alive)
             monkeypatch.setattr(PeersSeen, "read", unlistable)
             await until(lambda: codes)
     assert followed[0], "the last look that could see anything saw a coordinator"
@@ -175,11 +141,8 @@ async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: La
     async with running(worker) as codes:
         await until(lambda: rounds_of(layout, "alice")[-1:] >= [4])
         put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0))))
-        for number in range(1, 200):
-            await beat(layout, number, "bob", "worker")
-            await anyio.sleep(0.02)
-            if codes:
-                break
+        async with beating(layout, "bob"):
+            await until(lambda: codes)
     assert rounds_of(layout, "alice") == list(range(20))
     rows = rows_of(layout, "alice")
     assert any(row.total_agents == 2 for row in rows)
@@ -193,13 +156,9 @@ async def test_who_comes_back_to_a_dead_clock_and_a_first_round_that_is_cleaned_
     put(layout.rollout_file(RoundKey(6), "bob"), encode(make_rollouts("bob", RoundKey(6))))
     put_state(layout, round=1)
     published = layout.rollout_file(RoundKey(0), "alice")
-    async with running(make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5)):
-        for number in range(1, 400):
-            await beat(layout, number, "bob", "worker", round_=6)
-            await anyio.sleep(0.02)
-            if published.exists():
-                break
-    assert published.exists()
+    worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5)
+    async with running(worker), beating(layout, "bob", round=6):
+        await until(published.exists)
 
 
 async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout: Layout) -> None:
@@ -217,19 +176,15 @@ async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout
 # ── whatever the order ──────────────────────────────────────────────────────────────────────────────────────────────
 def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tuple[tuple[str, RoundKey], ...]:
     """What a node takes in one round, if these files arrive in this order before it gathers."""
-    asked = Settings(external_groups=2, clock="own", checkpoint_interval=0, max_rounds=100, staleness_window=window)
-    machine = WorkerMachine(asked)
-    key, given_out = RoundKey(mine), list[Instruction]()
-    machine.handle(PeersLive(frozenset(PEERS), 0.0))
-    machine.handle(Ready(key))
+    worker = checked_worker(own_clock=True, window=window, max_rounds=100)
+    worker.handle(PeersLive(frozenset(PEERS), 0.0))
+    worker.handle(Ready(RoundKey(mine)))
     for peer, round_ in arrivals:
-        machine.handle(PeersArrived(RoundKey(round_), frozenset({peer}), 1.0))
-    for event in (Generated(key), Scored(key), Published(key, 2.0)):
-        given_out += machine.handle(event)
-    machine.handle(PeersLive(frozenset(PEERS), 2.0))
-    given_out += machine.handle(PeersLive(frozenset(), 3.0))
-    (draw,) = [one for one in given_out if isinstance(one, Draw)]
-    return draw.sources
+        worker.handle(PeersArrived(RoundKey(round_), frozenset({peer}), 1.0))
+    for _ in ("generated", "scored", "published"):
+        worker.answer(worker.pending[0], 2.0)
+    worker.handle(PeersLive(frozenset(), 3.0))
+    return worker.draws[0].sources
 
 
 @given(

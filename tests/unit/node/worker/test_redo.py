@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from swarm.node.worker.worker import Worker
 from swarm.records.files import read_peer
 from swarm.records.janitor import Janitor, Rules
 from swarm.records.liveness import STARTING
-from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
@@ -30,6 +29,7 @@ from tests.unit.node.factories import (
     make_row,
     make_settings,
     put,
+    there,
 )
 from tests.unit.node.nodes import (
     comparable,
@@ -65,7 +65,6 @@ def saved(rounds_done: int, seed: int = 42) -> NodeState:
 FIVE = [row(number) for number in range(5)]
 SKIPPING = [row(number) for number in (0, 1, 2, 5, 4, 9)]
 NAMELESS = [row(0), row(1, external_groups=2), row(2)]
-NO_NAMES = ("bob/0/0", "bob/0/0/-1", "../x/0/0/1", "a/b/0/0/1", "bob/0/0/", "")
 PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]] = {
     "what the checkpoint does not hold": (SKIPPING, saved(2), [2, 4, 5, 9], 0, ""),
     "all, in order": (SKIPPING, None, [0, 1, 2, 4, 5, 9], 0, ""),
@@ -73,7 +72,7 @@ PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]]
     "to the first row that does not name its groups": (NAMELESS, None, [0], 2, "round 1 does not name the 2 groups"),
     "no more than redo_rounds": (FIVE, None, [0, 1, 2], 2, "more than SWARM_REDO_ROUNDS = 3"),
     "none from another seed's": (FIVE[3:], saved(3, seed=1), [], 2, "seed 1"),
-    **{f"nothing named {name}": ([row(0, [name])], None, [], 1, "") for name in NO_NAMES},
+    "nothing named by what is no name": ([row(0, ["bob/0/0"])], None, [], 1, ""),
 }
 
 
@@ -175,22 +174,17 @@ async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_aga
         ]
 
 
-def other_texts(file: Path) -> None:
-    put(file, file.read_bytes().replace(b"<answer>", b"<answer>0"))
-
-
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    "missing, as in runs of earlier versions": Path.unlink,
-    "torn": lambda file: put(file, file.read_bytes()[:-40]),
-    "of another round": lambda file: put(file, file.read_bytes().replace(b'"round":', b'"round":7')),
-    "of a later version": lambda file: put(file, file.read_bytes().replace(b'version":1', b'version":9')),
-    "ragged": lambda file: put(file, file.read_bytes().replace(b'"token_ids":[1,2]', b'"token_ids":[1]')),
-    "with forced tokens that are not there": lambda file: put(
-        file, file.read_bytes().replace(b'"logprobs":[-0.1,-0.2]', b'"logprobs":[-0.1,-0.2],"forced":[1,2]')
-    ),
-    "of another tokenizer": lambda file: put(file, file.read_bytes().replace(b"fake-tokenizer", b"another")),
-    "of other texts": other_texts,
+DAMAGES: dict[str, tuple[bytes, bytes]] = {
+    "missing, as in runs of earlier versions": (b"", b""),
+    "torn": (b"}]", b""),
+    "of another round": (b'"round":', b'"round":7'),
+    "of a later version": (b'version":1', b'version":9'),
+    "ragged": (b'"token_ids":[1,2]', b'"token_ids":[1]'),
+    "with forced tokens that are not there": (b'"logprobs":[-0.1,-0.2]', b'"logprobs":[-0.1,-0.2],"forced":[1,2]'),
+    "of another tokenizer": (b"fake-tokenizer", b"another"),
+    "of other texts": (b"<answer>", b"<answer>0"),
 }
+"""What becomes of a file, and of what in it."""
 
 
 async def test_without_their_tokens_groups_are_sampled_again_and_where_that_differs_the_published_texts_count(
@@ -199,8 +193,9 @@ async def test_without_their_tokens_groups_are_sampled_again_and_where_that_diff
     rounds = len(DAMAGES)
     async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
         await play_rounds(layout, range(rounds))
-    for round_, damage in enumerate(DAMAGES.values()):
-        damage(completions_file(layout, round_))
+    for round_, (before, after) in enumerate(DAMAGES.values()):
+        file = completions_file(layout, round_)
+        put(file, file.read_bytes().replace(before, after)) if before else file.unlink()
     policy = FakePolicy()
     with capture_logs() as logs:
         await play_to_the_end(layout, range(rounds, rounds + 1), alice(layout, policy, external_groups=0))
@@ -210,28 +205,6 @@ async def test_without_their_tokens_groups_are_sampled_again_and_where_that_diff
         trained = [one for group in policy.trained[round_] for one in group.completions]
         assert {one.text for one in trained} == {entry.response for entry in entries}, damage
         assert not any(one.token_ids for one in trained), damage
-
-
-class HeldScorer(FakeTaskSource):
-    """Never comes to the end of a score."""
-
-    async def score(self, *_: Any) -> GroupScore:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-
-async def test_what_was_sampled_and_not_published_is_taken_up_by_the_next_life(layout: Layout) -> None:
-    async with running(make_worker(layout, "alice", FakePolicy("other weights"), HeldScorer())):
-        await set_clock(layout, 0)
-        await until(completions_file(layout, 0).exists)
-    sampled = decode(completions_file(layout, 0).read_bytes(), CompletionsFile, "")
-    policy = FakePolicy()
-    await play_to_the_end(layout, range(1), alice(layout, policy, external_groups=0))
-    assert policy.generated == 0
-    published = rollouts_of(layout, 0, "alice").rollouts
-    assert [[entry.response for entry in published[str(slot)]] for slot in range(2)] == [
-        [completion.text for completion in group.completions] for group in sampled.groups
-    ]
 
 
 async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layout: Layout) -> None:
@@ -299,9 +272,7 @@ async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_s
     with released(policy):
         async with running(worker) as codes:
             await until(policy.holding.is_set)
-            peer = read_peer(layout.run, "alice")
-            assert peer is not None
-            assert peer.status == STARTING
+            assert there(read_peer(layout.run, "alice")).status == STARTING
             worker.stop(143)
             with anyio.fail_after(PATIENCE):
                 await until(lambda: codes)

@@ -91,31 +91,33 @@ def test_a_floor_that_a_task_gives_for_nothing_is_no_right_answer() -> None:
     assert row["full_answer_rate"] == 0.25
 
 
-def test_rewards_given_tagged_leave_out_what_has_no_answer_and_count_each_completion_once() -> None:
-    """bf: one right and one wrong answer of four; sums: a right one and a half one of two."""
-    bf = make_scored(1.0, 0.0, 0.0, 0.0, tagged=(True, True, False, False))
-    sums = make_scored(1.0, 0.5, task="sums", tagged=(True, True))
-    row = make_row(own=[bf, sums])
-    assert row["reward_given_tagged"] == pytest.approx(2.5 / 4)
-    assert row["answer_tag_rate"] == pytest.approx(4 / 6)
-    assert row["task_rewards_given_tagged"] == {"bf": 0.5, "sums": 0.75}
-    assert row["task_tag_rates"] == {"bf": 0.5, "sums": 1.0}
+TAGGED: dict[str, tuple[list[ScoredGroup], object, float, dict[str, float], dict[str, float]]] = {
+    "each completion counts once": (
+        [make_scored(1.0, 0.0, 0.0, 0.0, tagged=(True, True, False, False)), make_scored(1.0, 0.5, task="sums")],
+        *(2.5 / 4, 4 / 6, {"bf": 0.5, "sums": 0.75}, {"bf": 0.5, "sums": 1.0}),
+    ),
+    "groups of a task are pooled and not averaged: a fifth of all answers is right, and not half": (
+        [make_scored(1.0, 0.0, 0.0, 0.0), make_scored(0.0, 0.0, 0.0, 0.0, tagged=(True,) * 4)],
+        *(0.2, 5 / 8, {"bf": 0.2}, {"bf": 5 / 8}),
+    ),
+    "a task without one has a rate of zero and no reward": (
+        [make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")],
+        *(1.0, 1 / 4, {"bf": 1.0}, {"bf": 0.5, "sums": 0.0}),
+    ),
+    "nobody": ([make_scored(0.0, 0.0)], UNSET, 0.0, {}, {"bf": 0.0}),
+}
+"""Own groups -> the reward of what is tagged, the share of that, and both by task."""
 
 
-def test_several_groups_of_a_task_are_pooled_and_not_averaged() -> None:
-    """One answer of four that is right, and four of four that are wrong: a fifth is right, and not half."""
-    groups = [make_scored(1.0, 0.0, 0.0, 0.0), make_scored(0.0, 0.0, 0.0, 0.0, tagged=(True,) * 4)]
-    row = make_row(own=groups)
-    assert row["reward_given_tagged"] == pytest.approx(0.2)
-    assert row["task_rewards_given_tagged"] == {"bf": pytest.approx(0.2)}
-
-
-def test_a_task_without_a_tagged_completion_has_a_rate_of_zero_and_no_reward_given_tagged() -> None:
-    row = make_row(own=[make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")])
-    assert row["task_tag_rates"] == {"bf": 0.5, "sums": 0.0}
-    assert row["task_rewards_given_tagged"] == {"bf": 1.0}
-    silent = make_row(own=[make_scored(0.0, 0.0)])
-    assert (silent["reward_given_tagged"], silent["task_rewards_given_tagged"]) == (UNSET, {})
+@pytest.mark.parametrize(("own", "reward", "rate", "rewards", "rates"), TAGGED.values(), ids=TAGGED)
+def test_rewards_given_tagged_leave_out_what_has_no_answer(
+    own: list[ScoredGroup], reward: object, rate: float, rewards: dict[str, float], rates: dict[str, float]
+) -> None:
+    row = make_row(own=own)
+    assert row["reward_given_tagged"] == (reward if reward is UNSET else pytest.approx(reward))
+    assert row["answer_tag_rate"] == pytest.approx(rate)
+    assert row["task_rewards_given_tagged"] == pytest.approx(rewards)
+    assert row["task_tag_rates"] == pytest.approx(rates)
 
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=8), min_size=1, max_size=4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.errors import StoreError
+from swarm.errors import CheckpointError, StoreError
 from swarm.node.base import write_queue as queue_module
 from swarm.node.worker import saving
 from swarm.node.worker import worker as worker_module
@@ -22,7 +23,7 @@ from swarm.types import RoundKey
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.node.factories import FakePolicy, newest_checkpoint
+from tests.unit.node.factories import FakePolicy, newest_checkpoint, rounds_saved
 from tests.unit.node.nodes import make_worker, rows_of, running, until
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +56,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(queue_module, "SHORTEST_PAUSE", 0.01)
     monkeypatch.setattr(queue_module, "LONGEST_PAUSE", 0.05)
     return Disk(monkeypatch)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (worker_module, saving):
+        monkeypatch.setattr(module, "PATIENCE_AT_STOP", 0.2)
 
 
 class Filling(FakePolicy):
@@ -105,11 +112,8 @@ async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: 
     assert there[5], "the newest are kept"
 
 
-async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(
-    layout: Layout, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (worker_module, saving):
-        monkeypatch.setattr(module, "PATIENCE_AT_STOP", 0.2)
+@pytest.mark.usefixtures("impatient")
+async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(layout: Layout, disk: Disk) -> None:
     with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
         await run(layout, Filling(disk, update_3=True))
     assert caught.group_contains(StoreError, match=r"row \(3\), reward \(3\).* of rounds 3 to 5 could not be written")
@@ -121,24 +125,24 @@ async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(
     assert rounds_of(layout) == list(range(6))
 
 
-async def test_a_last_checkpoint_is_tried_until_there_is_room(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    from swarm.errors import CheckpointError
+def no_room_for_checkpoints(patch: pytest.MonkeyPatch, fits: Callable[[Store], bool]) -> None:
+    save = saving.save_checkpoint
 
-    monkeypatch.setattr(saving, "SAVE_PAUSE", 0.01)
-    save, refusals = saving.save_checkpoint, [1, 1, 1]
-
-    def save_sometimes(*arguments: Any, **more: Any) -> Path:
-        if refusals:
-            refusals.pop()
+    def save_where_it_fits(store: Store, *arguments: Any, **more: Any) -> str:
+        if not fits(store):
             raise CheckpointError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
-        return save(*arguments, **more)
+        return save(store, *arguments, **more)
 
-    monkeypatch.setattr(saving, "save_checkpoint", save_sometimes)
+    patch.setattr(saving, "SAVE_PAUSE", 0.01)
+    patch.setattr(saving, "save_checkpoint", save_where_it_fits)
+
+
+async def test_a_last_checkpoint_is_tried_until_there_is_room(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = count()
+    no_room_for_checkpoints(monkeypatch, lambda _: next(tries) >= 3)
     with anyio.fail_after(PATIENCE):
         await run(layout, FakePolicy())
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 6
+    assert rounds_saved(layout) == 6
 
 
 async def test_a_node_with_nothing_left_to_do_still_brings_its_last_reward(layout: Layout, disk: Disk) -> None:
@@ -156,12 +160,6 @@ async def test_a_node_with_nothing_left_to_do_still_brings_its_last_reward(layou
 
 
 # ── what is kept elsewhere ──────────────────────────────────────────────────────────────────────────────────────────
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (worker_module, saving):
-        monkeypatch.setattr(module, "PATIENCE_AT_STOP", 0.2)
-
-
 async def ends_full(layout: Layout, disk: Disk, kept: Path, **settings: Any) -> list[Any]:
     """A node that learns for three rounds behind a full disk and ends so; its events."""
     disk.full = False
@@ -188,6 +186,8 @@ async def test_what_was_learned_on_a_full_disk_is_kept_elsewhere_and_the_next_st
     (node,) = disk.spared.rglob("node.json")
     assert str(node.parent) == kept["folder"], "it says where"
     disk.full = False
+    layout.checkpoint(99, "alice").mkdir(parents=True)  # a stranger's, which hides nothing
+    (layout.checkpoint(99, "alice") / "node.json").write_bytes(b"{}")
     after = FakePolicy()
     with capture_logs() as logs:
         await run(layout, after, max_rounds=8, kept=disk.spared)
@@ -221,18 +221,6 @@ async def test_one_state_per_node_is_kept_and_no_other_run_or_node_takes_it(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_folder_of_a_strangers_does_not_hide_what_is_kept(tmp_path: Path, layout: Layout, disk: Disk) -> None:
-    disk.spared = tmp_path / "kept"
-    await ends_full(layout, disk, disk.spared)
-    disk.full = False
-    layout.checkpoint(99, "alice").mkdir(parents=True)
-    (layout.checkpoint(99, "alice") / "node.json").write_bytes(b"{}")
-    with capture_logs() as logs:
-        await run(layout, FakePolicy(), kept=disk.spared)
-    assert said(list(logs), "checkpoint.taken_up")
-
-
-@pytest.mark.usefixtures("impatient")
 async def test_what_is_older_than_the_places_own_is_let_go(tmp_path: Path, layout: Layout, disk: Disk) -> None:
     disk.spared = tmp_path / "kept"
     await ends_full(layout, disk, disk.spared)
@@ -257,18 +245,8 @@ async def test_if_the_other_disk_is_full_as_well_it_says_so(tmp_path: Path, layo
 async def test_a_last_checkpoint_that_never_fits_is_kept_elsewhere(
     tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from swarm.errors import CheckpointError
-
-    monkeypatch.setattr(saving, "SAVE_PAUSE", 0.01)
-    save = saving.save_checkpoint
     with monkeypatch.context() as full:
-
-        def never(store: Store, *arguments: Any, **more: Any) -> str:
-            if str(tmp_path / "kept") in store.describe():
-                return save(store, *arguments, **more)
-            raise CheckpointError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
-
-        full.setattr(saving, "save_checkpoint", never)
+        no_room_for_checkpoints(full, lambda store: str(tmp_path / "kept") in store.describe())
         with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
             await run(layout, FakePolicy(), kept=tmp_path / "kept")
     assert caught.group_contains(CheckpointError)
@@ -276,9 +254,7 @@ async def test_a_last_checkpoint_that_never_fits_is_kept_elsewhere(
     with capture_logs() as logs:
         await run(layout, FakePolicy(), kept=tmp_path / "kept")
     assert said(list(logs), "checkpoint.taken_up")
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 6
+    assert rounds_saved(layout) == 6
     assert not [*(tmp_path / "kept").rglob("node.json")]
 
 
