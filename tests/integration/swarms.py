@@ -134,6 +134,13 @@ def run_swarm(env: dict[str, str], *arguments: str, timeout: float = PATIENCE) -
     )
 
 
+def well(env: dict[str, str], *arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+    """One `swarm` command line that has to end well."""
+    done = run_swarm(env, *arguments, timeout=timeout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 def whole_swarm_of_light_workers(path: Path, place: str, **settings: object) -> dict[str, str]:
     """Runs a coordinator and the light workers anna and ben in a place to their end, which has to be a good one; their
     environment."""
@@ -142,8 +149,7 @@ def whole_swarm_of_light_workers(path: Path, place: str, **settings: object) -> 
         nodes = [start("services.coordinator", env)]
         nodes += [start(LIGHT, env | {"NODE_ID": name}) for name in ("anna", "ben")]
         assert [node.wait() for node in nodes] == [0, 0, 0], nodes[1].output
-    checked = run_swarm(env, "validate")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    well(env, "validate")
     return env
 
 

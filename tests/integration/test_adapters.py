@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swarm.policy import snapshot
-from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rollouts, rows
-from tests.integration.test_redo import comparable, last_weights
+from tests.integration import test_redo as redo
+from tests.integration.swarms import daemons, environment, events, json_lines, layout, rollouts, rows
+from tests.integration.test_redo import LORA, comparable, last_weights
 
 pytestmark = pytest.mark.engine
 
@@ -25,47 +25,12 @@ NAMED = {"NODE_ID": "w"}
 ROUNDS = 12
 
 
-def of_one_process(path: Path, **settings: object) -> dict[str, str]:
-    return environment(
-        path,
-        SEED=7,
-        SWARM_ADAPTER="lora",
-        SWARM_GRADIENT_HALVES="True",
-        MODEL_NAME="tiny-2-qwen2-content",
-        SWARM_MAX_NEW_TOKENS=16,
-        SWARM_EXPECTED_WORKERS=len(NODES),
-        MAX_ROUNDS=ROUNDS,
-        CHECKPOINT_INTERVAL=4,
-        COORDINATOR_ROUND_INTERVAL=600,
-        **settings,
-    )
+ADAPTERS: dict[str, Any] = LORA | {"SWARM_GRADIENT_HALVES": True, "MAX_ROUNDS": ROUNDS, "CHECKPOINT_INTERVAL": 4}
 
 
-def run(path: Path, kills: int, rng: random.Random) -> None:
-    """A swarm of one coordinator and one process of adapters to its end; on the way both are killed so often.
-
-    Who is asked to end finishes its round without waiting for its peers, and may train on other groups than it would.
-    """
-    env = of_one_process(path)
-    with daemons() as start:
-        for life in range(kills + 1):
-            before = {name: len(rows(path, name)) for name in NODES}
-            coordinator = start("services.coordinator", env)
-            eventually(
-                lambda life=life: len(events(path, "coordinator", "coordinator.ready")) > life, "the coordinator"
-            )
-            workers = start("services.workers", env | NAMED, "--nodes", str(len(NODES)))
-            if life == kills:
-                assert [coordinator.wait(), workers.wait()] == [0, 0], workers.output
-                return
-            eventually(lambda before=before: all(len(rows(path, n)) > before[n] for n in NODES), "a round of everybody")
-            time.sleep(rng.uniform(0, 0.2))  # the moment of death, and no barrier
-            for daemon in (coordinator, workers):
-                daemon.kill()
-            assert workers.wait() == -signal.SIGKILL
-            coordinator.wait()
-            for registration in layout(path).peers.iterdir():
-                registration.unlink()  # as if it were long ago: else the dead count as alive for a liveness timeout
+def run(path: Path, kills: int) -> None:
+    """A swarm of one coordinator and one process of adapters to its end; on the way both are killed so often."""
+    redo.run(path, len(NODES), [signal.SIGKILL] * kills, random.Random(), together=True, **ADAPTERS)
 
 
 def without_drift(path: Path, node: str) -> list[dict[str, Any]]:
@@ -76,8 +41,8 @@ def without_drift(path: Path, node: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_adapters_of_one_process_end_after_kills_as_if_nothing_had_happened(tmp_path: Path) -> None:
     whole, broken, kills = tmp_path / "whole", tmp_path / "broken", 3
-    run(whole, 0, random.Random())
-    run(broken, kills, random.Random())
+    run(whole, 0)
+    run(broken, kills)
     for node in NODES:
         assert any(row["updated"] and row["external_groups"] for row in rows(whole, node)), "little was compared"
         assert any("gradient_alignment" in row for row in rows(whole, node)), "nothing was measured"
@@ -117,10 +82,13 @@ def diverge(path: Path, node: str) -> None:
 def test_a_checkpoint_is_small_and_a_node_that_fails_in_a_common_step_is_named_and_the_others_finish_and_save(
     tmp_path: Path,
 ) -> None:
-    run(tmp_path, 0, random.Random())
+    run(tmp_path, 0)
     holds_the_adapter_and_its_moments_alone(tmp_path)
     diverge(tmp_path, "w-1")
-    env = of_one_process(tmp_path) | {"MAX_ROUNDS": "1000"}
+    env = environment(
+        tmp_path,
+        **ADAPTERS | {"MAX_ROUNDS": 1000, "SEED": 7, "SWARM_MAX_NEW_TOKENS": 16, "SWARM_EXPECTED_WORKERS": len(NODES)},
+    )
     with daemons() as start:
         start("services.coordinator", env)
         workers = start("services.workers", env | NAMED, "--nodes", str(len(NODES)))

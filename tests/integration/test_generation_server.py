@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.stub_vllm import serving
-from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
+from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, well
 
 pytestmark = pytest.mark.engine
 NODES = ("w0", "w1")
@@ -60,8 +60,7 @@ def test_two_workers_learn_from_a_servers_completions_and_redo_them_exactly_afte
         assert len(versions) >= 3, "updates were published"
     assert len(stub.completions) - asked <= 2 * (sum(ROUNDS - count for count in lived.values())), "redo asks nobody"
     assert len(stub.loaded) == len(NODES), "older versions are unloaded"
-    validated = run_swarm(env, "validate", "--path", str(shared), "--experiment", "test", "--json")
-    assert validated.returncode == 0, validated.stdout + validated.stderr
+    well(env, "validate", "--path", str(shared), "--experiment", "test", "--json")
 
 
 def test_a_worker_whose_server_is_away_ends_with_a_clear_error_and_publishes_nothing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.swarms import environment, rows, run_swarm
+from tests.integration.swarms import environment, rows, well
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -18,6 +18,5 @@ def test_the_demonstration_of_earlier_versions_earns_the_same_rewards_to_the_las
     golden = json.loads(GOLDEN.read_text())
     clean = {name: value for name, value in environment(tmp_path).items() if name in {"PATH", "HOME", "LANG"}}
     where = {"GDRIVE_PATH": str(tmp_path), "EXPERIMENT_NAME": "test"}
-    done = run_swarm(clean | where | OLD, "up", "--nodes", str(len(golden)), "--rounds", "10", timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    well(clean | where | OLD, "up", "--nodes", str(len(golden)), "--rounds", "10", timeout=600)
     assert {node: [row["my_reward"] for row in rows(tmp_path, node)] for node in golden} == golden

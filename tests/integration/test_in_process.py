@@ -11,17 +11,7 @@ import sys
 import pytest
 
 from swarm.policy.embedded import embedded_path
-from tests.integration.swarms import (
-    daemons,
-    environment,
-    events,
-    eventually,
-    json_lines,
-    layout,
-    rollouts,
-    rows,
-    run_swarm,
-)
+from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rollouts, rows, well
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.engine
@@ -32,8 +22,7 @@ NODES = ("worker-0", "worker-1")
 def up(path, *flags, **settings):
     """A swarm of two to its end; its output."""
     env = environment(path, NUM_TRAIN_SAMPLES=3, NUM_GENERATIONS=8, SWARM_MAX_NEW_TOKENS=24, **settings)
-    done = run_swarm(env, "up", "--nodes", "2", *flags)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = well(env, "up", "--nodes", "2", *flags)
     return done.stdout
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from swarm.cli.run_flags import UP_DEFAULTS
-from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm
+from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm, well
 
 pytestmark = pytest.mark.engine
 
@@ -14,8 +14,7 @@ LEARNED = ("round", "my_reward", "loss", "tokens_generated", "task_rewards", "up
 
 
 def up(env):
-    done = run_swarm(env, "up", "--nodes", "2", "--in-process")
-    assert done.returncode == 0, done.stdout + done.stderr
+    well(env, "up", "--nodes", "2", "--in-process")
 
 
 def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_without(tmp_path):
@@ -34,17 +33,15 @@ def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_
         assert rollouts(alone, node) == rollouts(judged, node)
         here, there = ([[row[c] for c in LEARNED] for row in rows(path, node)] for path in (alone, judged))
         assert here == there
-    assert run_swarm(env, "validate").returncode == 0
+    well(env, "validate")
     status = json.loads(run_swarm(env, "status", "--json").stdout)
     assert {node["node"]: node["live"] for node in status["nodes"]}["judge"] is False, "it is nobody's peer"
     assert "judge" not in {file.stem for file in layout(judged).peers.iterdir()}
 
-    again = run_swarm(env, "judge", "run")
-    assert again.returncode == 0, again.stderr
+    well(env, "judge", "run")
     assert json_lines(layout(judged).judge_file) == found, "a judge that comes back writes nothing twice"
 
-    exam = run_swarm(env, "judge", "exam", "--questions", "1")
-    assert exam.returncode == 0, exam.stdout + exam.stderr
+    well(env, "judge", "exam", "--questions", "1")
     sat = json.loads(layout(judged).exam_file.read_bytes())
     assert {(row["node_id"], row["rounds_done"]) for row in sat} == {(n, r) for n in NODES for r in (0, ROUNDS)}
     assert len(sat) == 2 * 2 * len(UP_DEFAULTS["tasks"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.swarms import environment, run_swarm
+from tests.integration.swarms import environment, run_swarm, well
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -15,12 +15,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def test_a_swarm_multiplies_its_reward_by_five_in_forty_rounds(tmp_path: Path, models: str, seed: int) -> None:
     env = {name: value for name, value in environment(tmp_path).items() if name in {"PATH", "HOME", "LANG"}}
     where = ["--path", str(tmp_path), "--experiment", "test"]
-    done = run_swarm(env, "up", *where, "--model", models, "--seed", str(seed), timeout=800)
-    assert done.returncode == 0, done.stdout + done.stderr
+    well(env, "up", *where, "--model", models, "--seed", str(seed), timeout=800)
     summary = json.loads(run_swarm(env, "summary", *where, "--json").stdout)
     reward = summary["reward"]
     assert reward["last"] >= 0.1, "in tiny-2, which pays for right answers alone"
     assert reward["last"] >= 5 * reward["first"]
-    assert run_swarm(env, "validate", *where).returncode == 0
+    well(env, "validate", *where)
     external = summary["external_by_model"]
     assert all(external[model] > 0 for model in models.split(","))

@@ -39,10 +39,11 @@ def run(
     *,
     arguments: Sequence[str] = (),
     each: int = 1,
+    together: bool = False,
     **settings: object,
 ) -> None:
     """A swarm to its end; on the way the whole of it, coordinator and all, is ended by each of these signals, after so
-    many rounds of everybody.
+    many rounds of everybody. `together`: all workers are one process.
 
     Not one node alone: the others would rightly go on without it, and their rows say so.
     """
@@ -55,7 +56,7 @@ def run(
         SWARM_LIVENESS_TIMEOUT=60,
         **{"CHECKPOINT_INTERVAL": 3} | settings,
     )
-    names = [f"w{number}" for number in range(workers)]
+    names = [f"w-{number}" if together else f"w{number}" for number in range(workers)]
     with daemons() as start:
         for life, end in enumerate([*ends, None]):
             before = {name: len(rows(path, name)) for name in names}
@@ -63,7 +64,10 @@ def run(
             eventually(
                 lambda life=life: len(events(path, "coordinator", "coordinator.ready")) > life, "the coordinator"
             )
-            nodes = [coordinator, *(start("services.worker", env, "--node-id", name, *arguments) for name in names)]
+            if together:
+                nodes = [coordinator, start("services.workers", env | {"NODE_ID": "w"}, "--nodes", str(workers))]
+            else:
+                nodes = [coordinator, *(start("services.worker", env, "--node-id", name, *arguments) for name in names)]
             if end is None:
                 assert [node.wait() for node in nodes] == [0] * len(nodes), nodes[1].output
                 return

@@ -14,7 +14,7 @@ import pytest
 from swarm.records.rollouts import RolloutFiles, read_cleaned
 from swarm.store.place import open_place
 from swarm.wire import keys
-from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, run_swarm
+from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, well
 
 pytestmark = pytest.mark.engine
 
@@ -75,6 +75,5 @@ def test_workers_that_are_killed_while_they_clean_up_lose_nothing_and_redo_their
         assert '"rounds.lost"' not in events
         for line in map(json.loads, events.splitlines()):
             assert line["event"] != "rounds.redone" or line["exact"] == line["count"]
-    checked = run_swarm(env, "validate", "--experiment", "test", "--path", str(tmp_path))
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    checked = well(env, "validate", "--experiment", "test", "--path", str(tmp_path))
     assert "rollouts were cleaned up" in checked.stdout

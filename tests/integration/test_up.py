@@ -19,7 +19,7 @@ import pytest
 from swarm.node.process.host import is_running
 from swarm.policy.embedded import embedded_path
 from tests.fake_hub import fake_hub
-from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rows, run_swarm
+from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rows, run_swarm, well
 from tests.layout import Layout
 from tests.patience import PATIENCE
 
@@ -29,8 +29,7 @@ pytestmark = pytest.mark.engine
 def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwritten(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS="", NUM_TRAIN_SAMPLES="", NUM_GENERATIONS="", SWARM_MAX_NEW_TOKENS="")
     command = ("up", "--nodes", "2", "--test", "--model", "tiny-2-qwen2,tiny-2-gpt2")
-    first = run_swarm(env, *command)
-    assert first.returncode == 0, first.stdout + first.stderr
+    first = well(env, *command)
     assert "coordinator  opens the rounds, 3 of them, for 2 workers\n" in first.stdout
     assert "worker-1     trains tiny-2-gpt2 on I 4, J 2, G 4, 1 thread\n" in first.stdout
     assert "3/3 done" in first.stdout
@@ -42,8 +41,7 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
         "tiny-2-gpt2",
     }
 
-    checked = run_swarm(env, "validate", "--json")
-    assert checked.returncode == 0, checked.stdout
+    checked = well(env, "validate", "--json")
     assert json.loads(checked.stdout)
 
     before = rows(tmp_path, "worker-0")
@@ -56,8 +54,7 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
     assert "SEED was 42, now 43" in other.stderr
     assert rows(tmp_path, "worker-0") == before
 
-    more = run_swarm(env, *command, "--rounds", "4", "--in-process")
-    assert more.returncode == 0, more.stdout + more.stderr
+    well(env, *command, "--rounds", "4", "--in-process")
     assert [row["round"] for row in rows(tmp_path, "worker-0")] == [0, 1, 2, 3]
 
 
@@ -143,8 +140,7 @@ def test_what_a_killed_up_leaves_is_refused_by_the_next_and_ended_by_down(tmp_pa
         assert f"swarm down --path {tmp_path} --experiment test" in again.stderr
         assert "resume" not in again.stdout + again.stderr
 
-        ended = run_swarm(env, "down")
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        well(env, "down")
         assert not [peer for peer in peers if is_running(peer["pid"], peer["process_started_at"])]
         assert other.process.poll() is None
         done = len(rows(tmp_path, "worker-1"))
@@ -152,10 +148,10 @@ def test_what_a_killed_up_leaves_is_refused_by_the_next_and_ended_by_down(tmp_pa
 
         on = start("swarm", env, "up", "--nodes", "2")
         eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "a round after that")
-        assert run_swarm(env, "down").returncode == 0
+        well(env, "down")
         assert on.wait() == 143
         assert other.process.poll() is None
-        assert run_swarm(of_other, "down").returncode == 0
+        well(of_other, "down")
         assert other.wait() == 143
 
 
@@ -212,7 +208,7 @@ def test_at_a_terminal_up_serves_the_page_as_long_as_it_runs_and_says_how_to_ope
     assert not is_served(address)
     again = re.search(r"^open the page again: swarm (web --path \S+ --experiment test)", "".join(shown), re.MULTILINE)
     assert again
-    assert run_swarm(env, *again[1].split(), "--export", str(tmp_path / "page.html")).returncode == 0
+    well(env, *again[1].split(), "--export", str(tmp_path / "page.html"))
 
 
 def test_the_page_dies_with_an_up_that_is_killed(tmp_path):

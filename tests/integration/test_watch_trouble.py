@@ -6,7 +6,6 @@ is new. Each test prints the longest time from a file's rename to the end of the
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import statistics
@@ -134,13 +133,6 @@ def test_watches_that_run_out_while_it_runs_are_noticed_and_delay_nothing_beyond
     with looking(tmp_path, "few_watches") as looker:
         expect_within_one_interval(looker, waits(looker), "few_watches")
         assert "watch.failed" in looker.said
-
-
-def test_a_name_that_is_not_utf8_kills_the_watcher_and_delays_nothing_beyond_the_interval(tmp_path: Path) -> None:
-    with looking(tmp_path, "none") as looker:
-        odd = (looker.layout.rollouts / os.fsdecode(b"\xff%d.json" % number) for number in itertools.count())
-        eventually(lambda: next(odd).touch() or "watch.failed" in looker.said, "the watcher's death")
-        expect_within_one_interval(looker, waits(looker), "a name that is not UTF-8")
 
 
 def test_more_events_than_the_queue_holds_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
