@@ -352,7 +352,7 @@ def _where(run: Run) -> str:
 def _what_may_go(run: Run, settings: Settings) -> tuple[int, int, set[str]]:
     """Returns the first round that stays, the first that somebody may redo, and the workers that have rows."""
     now = snapshot(run)
-    lived = {node: rounds for node, progress in now.progress.items() if (rounds := progress.rounds_between())}
+    lived = {node: rounds for node, progress in now.progress.items() if (rounds := progress.all_rounds())}
     clock = now.state.round if now.state else None
     needs = read_needs(run)
     stays = (held_in_place(needs, settings), [need.files for need in needs])

@@ -66,10 +66,6 @@ T = TypeVar("T")
 _IsOpen = Callable[[int], bool]
 
 
-def _all(round_: int) -> bool:
-    return True
-
-
 @dataclass
 class Copied:
     """Counts what one pass of copying has done."""
@@ -104,10 +100,6 @@ Tell = Callable[[Copied, ToDo], object]
 """Called after each file, from any thread."""
 
 
-def tell_nobody(done: Copied, to_do: ToDo) -> None:
-    """Says nothing."""
-
-
 class _Row(NamedTuple):
     """The row behind which a file is written; in the order of copying."""
 
@@ -129,7 +121,7 @@ class Copier:
         from_archive: Store | None = None,
         to_archive: Store | None = None,
         *,
-        tell: Tell = tell_nobody,
+        tell: Tell = lambda done, to_do: None,
     ) -> None:
         """Args:
         source: only read.
@@ -181,7 +173,7 @@ class Copier:
         held = self._read(again | dict.fromkeys(peers[:MOST_HELD], LARGEST_REGISTRATION))
         logs = [key for key, _ in self._listed(keys.LOGS)]
         nodes = self._take_in_rows(logs)
-        is_open = _all if whole else self._open_rounds()
+        is_open = None if whole else self._open_rounds()
         listed = {prefix: list(self._listed(prefix, is_open)) for prefix in reversed((*_BEFORE_ROWS, *_BEHIND_ROWS))}
         tasks = list(self._listed(keys.TASKS))
         self._put_all(self._read(dict.fromkeys(_ONCE, LARGEST_FILE)))
@@ -190,7 +182,8 @@ class Copier:
             if key != keys.metrics(_node_of_log(key)):
                 with self._leaving_out(key):
                     self._logs.copy(key, whole=whole)
-        new = [(key, entry) for files in listed.values() for key, entry in files if self._may_be_new(key, entry)]
+        found = ((key, entry) for files in listed.values() for key, entry in files if key not in self._saved)
+        new = [(key, entry) for key, entry in found if self._versions.get(key) != entry.tag]
         self._to_do = ToDo(len(new), sum(entry.size for _, entry in new))
         for rounds in _at_a_time(new):
             for prefix in _BEFORE_ROWS:
@@ -199,7 +192,7 @@ class Copier:
             self._copy_behind(behind)
         for node in nodes:
             with self._leaving_out(keys.metrics(node)):
-                self._logs.finish_rows(node, whole=whole)
+                self._logs.finish(keys.metrics(node), whole=whole)
         if self._archives:
             self._copy_archive(*self._archives)
         for key in peers[MOST_HELD:]:
@@ -225,7 +218,6 @@ class Copier:
         return min(clock.round, max(rounds))
 
     def _take_in_rows(self, logs: Sequence[str]) -> list[str]:
-        """Read the rows of all nodes, and name these."""
         self._logs.begin()
         nodes = [node for key in logs if key == keys.metrics(node := _node_of_log(key))]
         for node in nodes:
@@ -234,17 +226,17 @@ class Copier:
         return nodes
 
     # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _listed(self, prefix: str, is_open: _IsOpen = _all, depth: int = 0) -> Iterator[tuple[str, Entry]]:
+    def _listed(self, prefix: str, is_open: _IsOpen | None = None, depth: int = 0) -> Iterator[tuple[str, Entry]]:
         """Yields the keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be
         listed.
 
-        `is_open`: rounds that are looked through.
+        `is_open`: rounds that are looked through; None: all.
         """
         if depth == 0 and prefix in _BY_ROUND and self._deep_source:
             for key, entry in self._deep_source.files_below(prefix):
                 if keys.owner_of(key) is None:
                     self._pass.strays += 1
-                elif is_open(_round_of(key)):
+                elif is_open is None or is_open(_round_of(key)):
                     yield key, entry
             return
         try:
@@ -256,7 +248,7 @@ class Copier:
             return
         for entry in found:
             key, round_ = f"{prefix}/{entry.name}", keys.round_of(entry.name) if depth == 0 else None
-            if round_ is not None and not is_open(round_):
+            if is_open and round_ is not None and not is_open(round_):
                 continue
             if entry.kind is Kind.PREFIX and not _is_checkpoint(key) and depth < _DEEPEST:
                 yield from self._listed(key, is_open, depth + 1)
@@ -288,9 +280,6 @@ class Copier:
                 raise
             self._leave_out(key, error)
 
-    def _may_be_new(self, key: str, entry: Entry) -> bool:
-        return self._versions.get(key) != entry.tag and key not in self._saved
-
     def _copy_behind(self, files: Sequence[_Behind]) -> None:
         """Copies what nodes write after rows of some rounds, with these rows; what a row is not there of yet waits for
         the next pass.
@@ -307,13 +296,13 @@ class Copier:
                 if not self._logs.is_late(row.node, row.place):
                     there.append((row, key, entry))
         rewarded = {row.node: row.place for row, *_ in sorted(there) if row.order == 0}
+        last_ones = {key for row, key, _ in there if row.place >= rewarded.get(row.node, (0, 0))}
         for are_last in (False, True):
             for order in range(len(_BEHIND_ROWS)):
-                some = [each for each in there if each[0].order == order and are_last == _is_last(each[0], rewarded)]
-                self._copy_all([(key, entry) for _, key, entry in some])
+                some = [(key, entry) for row, key, entry in there if row.order == order]
+                self._copy_all([one for one in some if (one[0] in last_ones) == are_last])
 
     def _copy_all(self, files: Sequence[tuple[str, Entry]]) -> None:
-        """Copies files whose order among each other does not matter."""
         self._map(self._copy, files)
 
     def _map(self, call: Callable[[str, T], None], over: Sequence[tuple[str, T]]) -> None:
@@ -440,11 +429,6 @@ class Copier:
                 self._pass.left_out.append(f"{key}: {why}")
             else:
                 self._pass.strays += 1
-
-
-def _is_last(row: _Row, rewarded: Mapping[str, Place]) -> bool:
-    """Tells whether a file comes with or behind a node's last reward."""
-    return row.place >= rewarded.get(row.node, (0, 0))
 
 
 def _at_a_time(files: Iterable[tuple[str, Entry]]) -> Iterator[Mapping[str, list[tuple[str, Entry]]]]:

@@ -129,20 +129,16 @@ class LogCopier:
             return False
         return found.more or any((place[0], 0) <= _place_of(record) <= place for record in found.records)
 
-    def finish_rows(self, node: str, *, whole: bool) -> None:
-        """Append what is held still."""
-        self._finish(keys.metrics(node), whole=whole)
-
     def copy(self, key: str, *, whole: bool) -> None:
         """Any other log, to its end."""
         more = True
         while more:
             more = self._read(key).more
             self._append(key)
-        self._finish(key, whole=whole)
+        self.finish(key, whole=whole)
 
-    def _finish(self, key: str, *, whole: bool) -> None:
-        """Raises StoreError: the target has other records than were written."""
+    def finish(self, key: str, *, whole: bool) -> None:
+        """Append what is held still. Raises StoreError: the target has other records than were written."""
         self._append(key)
         log = self._logs.get(key)
         if not whole or log is None or log.records == log.checked:

@@ -86,7 +86,7 @@ class NodeEvents:
         for number, (line, event) in enumerate(zip(lines, said, strict=True), self.lines + 1):
             if event is None:
                 self.junk += 1
-            elif event.event in _TELLING:
+            else:
                 self._take(event)
                 if event.event == "process.crashed":
                     _keep(self.alarms, number, line)
@@ -113,15 +113,6 @@ class NodeEvents:
             case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
                 if len(self.overdue) < MOST_OVERDUE:
                     self.overdue.add(event.round - 1)
-
-
-_TELLING = frozenset(
-    (
-        *("node.starting", "node.finished", "experiment.finished", "process.failed", "process.crashed"),
-        *("coordinator.ready", "rounds.lost", "round.opened", "round.last_closed"),
-    )
-)
-"""Events that _take looks into."""
 
 
 class _Event(msgspec.Struct, gc=False):

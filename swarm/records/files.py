@@ -125,6 +125,14 @@ def read_experiment(run: Run) -> ExperimentFile | None:
     return found
 
 
+def known_experiment(run: Run) -> ExperimentFile | None:
+    """Returns the same for those who only look; None, too, where they cannot be read."""
+    try:
+        return read_experiment(run)
+    except ProtocolError:
+        return None
+
+
 def id_of(run: Run) -> str | None:
     """Returns the experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell.
     Blocking."""

@@ -58,12 +58,7 @@ class FirstRound(msgspec.Struct, frozen=True):
 
 
 def first_round(rows: Iterable[MetricsRow], rounds_left: int, generations: int) -> FirstRound | None:
-    """Sums up the rows of one round, or of several; None: nobody had groups of its own.
-
-    Args:
-        rounds_left: that come after it.
-        generations: completions per group (G).
-    """
+    """Sums up the rows of one round, or of several; None: nobody had groups of its own."""
     own = [row for row in rows if row.local_groups > 0]
     groups = sum(row.local_groups for row in own)
     if not groups:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ import msgspec
 from swarm.algo.advantages import SCALINGS, group_advantages
 from swarm.errors import ProtocolError
 from swarm.records.archives import Archive
-from swarm.records.files import read_clock, read_experiment
-from swarm.records.growing import GrowingLines, parse_line
+from swarm.records.files import known_experiment, read_clock
+from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs, rounds_in
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.table import is_share
@@ -143,11 +143,8 @@ class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
     """The first and the last round of which there are rollouts; None: of none."""
 
 
-def read_groups(run: Run, wanted: WantedGroups, most: int, *, learners: bool = True) -> FoundGroups:
-    """Returns the first `most` groups that are wanted.
-
-    Args:
-        learners: look for who trained on them, in all rows of all nodes.
+def read_groups(run: Run, wanted: WantedGroups, most: int) -> FoundGroups:
+    """Returns the first `most` groups that are wanted, with who trained on them, by all rows of all nodes.
 
     Raises:
         StoreError: rollouts cannot be listed.
@@ -158,7 +155,7 @@ def read_groups(run: Run, wanted: WantedGroups, most: int, *, learners: bool = T
         found = _read(run, RolloutFiles(run, rounds), wanted, most)
         if found.groups or found.more:
             break
-    by_name = learners_of(run, {group.name for group in found.groups}) if learners else {}
+    by_name = learners_of(run, {group.name for group in found.groups})
     told = [msgspec.structs.replace(group, trained_on=tuple(by_name.get(group.name, ()))) for group in found.groups]
     return msgspec.structs.replace(found, groups=told, rounds=(there[0], there[-1]) if there else None)
 
@@ -192,10 +189,7 @@ def _read(run: Run, files: RolloutFiles, wanted: WantedGroups, most: int) -> Fou
 
 def scaling_of(run: Run) -> str:
     """Returns the name of the run's scaling of advantages; empty for one that is not ours."""
-    try:
-        experiment = read_experiment(run)
-    except ProtocolError:
-        experiment = None
+    experiment = known_experiment(run)
     said = experiment.identity.get("advantage_scaling", "std") if experiment else "std"
     return said if isinstance(said, str) and said in SCALINGS else ""
 
@@ -270,14 +264,9 @@ def learners_of(run: Run, names: Iterable[str]) -> Mapping[str, Sequence[Learner
         return {}
     there = re.compile(b"|".join(sorted(re.escape(f'"{name}"'.encode()) for name in asked)))
     for node in nodes_with_logs(run):
-        for line in _lines_with(run, node, there):
+        for line in filter(there.search, lines_of(run.store, keys.metrics(node))):
             row = parse_line(line, _Row)
             for name in asked.intersection(row.trained_on if row else ()):
                 if row and len(found[name]) < MOST_LEARNERS:
                     found[name][Learner(node, row.round)] = None
     return {name: [*learners] for name, learners in found.items()}
-
-
-def _lines_with(run: Run, node: str, there: re.Pattern[bytes]) -> Iterator[bytes]:
-    for part in GrowingLines(run.store, keys.metrics(node)).look():
-        yield from filter(there.search, part.records)

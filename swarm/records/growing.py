@@ -114,14 +114,6 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
         yield from part.records
 
 
-def parse_lines(
-    lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
-) -> Iterator[tuple[bytes, Form | Read | None]]:
-    """Yields each line with what it says, or None. Arguments as of parse_batches."""
-    for some, said in parse_batches(lines, form, one_by_one):
-        yield from zip(some, said, strict=True)
-
-
 def parse_batches(
     lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
 ) -> Iterator[tuple[Sequence[bytes], Sequence[Form | Read | None]]]:
@@ -140,7 +132,6 @@ def parse_batches(
 
 
 def _batches(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yields lines that follow one another, as many as are decoded at once."""
     if len(lines) > AT_ONCE:
         for begin in range(0, len(lines), AT_ONCE):
             yield from _batches(lines[begin : begin + AT_ONCE])

@@ -209,11 +209,7 @@ Rule = Callable[[Sequence[Recent], HintFacts], Said]
 
 
 def hints_of(node: str, rows: Iterable[Recent], facts: HintFacts) -> list[Hint]:
-    """Returns the hints about one node.
-
-    Args:
-        rows: its last ones, in order.
-    """
+    """Returns the hints about one node, by its last rows in their order."""
     known = list(rows)
     said = {code: rule(known, facts) for code, rule in RULES.items() if facts.trains or code not in OF_TRAINING}
     return [Hint(code, (node,), *found) for code, found in said.items() if found]

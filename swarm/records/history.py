@@ -87,11 +87,6 @@ class TaskHistory:
 
     def put(self, place: int, reward: float, tag_rate: float) -> None:
         """Hold both for a place that has none."""
-        if not self.places or place > self.places[-1]:
-            self.places.append(place)
-            self.reward.append(reward)
-            self.tag_rate.append(tag_rate)
-            return
         at = bisect_left(self.places, place)
         self.places.insert(at, place)
         self.reward.insert(at, reward)

@@ -138,22 +138,17 @@ class NodeFiles:
         return [*_pages(self._store, prefix, tags=True)]
 
     def _with_tags(self, prefix: str, listed: list[Entry], wanted: Set[str]) -> list[Entry]:
-        looked_at = (self._look_at(prefix, entry) if entry.name in wanted else entry for entry in listed)
+        looked_at = (self._look_at(f"{prefix}/{entry.name}") if entry.name in wanted else entry for entry in listed)
         return [entry for entry in looked_at if entry]
 
-    def _look_at(self, prefix: str, entry: Entry) -> Entry | None:
-        with suppress(ProtocolError):
-            return self._store.stat(f"{prefix}/{entry.name}")
+    def _look_at(self, key: str) -> Entry | None:
+        with suppress(ProtocolError):  # something else stands in the place of the prefix by now
+            return self._store.stat(key)
         return None
 
     def by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:
         """Looks at the files of some nodes, without a listing. Blocking. Raises StoreError."""
-        found = {}
-        for node in sorted(known):
-            with suppress(ProtocolError):  # something else stands in the place of the prefix by now
-                if entry := self._store.stat(f"{prefix}/{node}.json"):
-                    found[node] = entry
-        return found
+        return {node: entry for node in sorted(known) if (entry := self._look_at(f"{prefix}/{node}.json"))}
 
 
 def rounds_in(store: Store, prefix: str) -> list[int]:

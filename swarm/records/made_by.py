@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from swarm import entry_points
 from swarm.errors import ExperimentError, ProtocolError
-from swarm.records.files import SMALL_FILE, maker_of, read_experiment
+from swarm.records.files import SMALL_FILE, known_experiment, maker_of
 from swarm.records.growing import parse_line
 from swarm.records.listing import entries
 from swarm.store.base import PAGE, Store
@@ -75,7 +75,7 @@ def made_by(run: Run) -> str:
     if maker := _adapted_from(run.store):
         return maker
     if run.store.stat(keys.EXPERIMENT) is not None:
-        return _said(run)
+        return maker_of(known_experiment(run))
     top = [entry.name for _, entry in zip(range(PAGE), entries(run.store, ""), strict=False)]
     return _maker_of(top, _clock(run.store))
 
@@ -126,13 +126,6 @@ def makers() -> dict[str, Maker]:
         with suppress(entry_points.DanglingError):  # a run that cannot be told from ours is looked at as one
             found[name] = entry_points.load(entry)
     return found
-
-
-def _said(run: Run) -> str:
-    try:
-        return maker_of(read_experiment(run))
-    except ProtocolError:
-        return ""
 
 
 def _clock(store: Store) -> bytes | None:

@@ -14,7 +14,6 @@ import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import IO
 
 from swarm.errors import ProtocolError
@@ -31,8 +30,8 @@ _REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
 class PackWriter:
     """Writes one packed file; the same files in the same order give the same bytes."""
 
-    def __init__(self, file: IO[bytes], level: int = 6) -> None:
-        self._zip = gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0)
+    def __init__(self, file: IO[bytes]) -> None:
+        self._zip = gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0)
 
     def add(self, name: str, data: bytes) -> None:
         """Add a file. Raises ValueError for a name that is too long for the format."""
@@ -68,23 +67,18 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-@dataclass
 class _Unpacked:
     """The bytes of a gzip file, and how many may still come."""
 
-    file: IO[bytes]
-    left: int
-    most: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.most = self.left
-        self._zip = gzip.GzipFile(fileobj=self.file, mode="rb")
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self._zip = gzip.GzipFile(fileobj=file, mode="rb")
+        self._left = self._most = most
 
     def read(self, size: int) -> bytes:
         """Just so many bytes. Raises ProtocolError: there are fewer, more than may come, or they are no gzip."""
-        self.left -= size
-        if self.left < 0:
-            raise ProtocolError("oversized", f"it unpacks to more than {self.most} bytes")
+        self._left -= size
+        if self._left < 0:
+            raise ProtocolError("oversized", f"it unpacks to more than {self._most} bytes")
         data = self._read(size)
         if len(data) < size:
             raise ProtocolError("malformed", "it ends in the middle of a file")
@@ -103,17 +97,12 @@ class _Unpacked:
             raise ProtocolError("malformed", f"it is no whole gzip file: {error}") from None
 
 
-@dataclass
 class PackedMember:
     """One file in a packed one; what was not read of it is passed over when the next one is asked for."""
 
-    name: str
-    size: int
-    _source: _Unpacked
-    _left: int = 0
-
-    def __post_init__(self) -> None:
-        self._left = self.size + -self.size % BLOCK
+    def __init__(self, name: str, size: int, source: _Unpacked) -> None:
+        self.name, self.size, self._source = name, size, source
+        self._left = size + -size % BLOCK
 
     def data(self, most: int) -> bytes:
         """Returns all of it. Raises ProtocolError: it is larger than `most` bytes."""

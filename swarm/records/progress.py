@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from swarm.records.growing import LONGEST_NAME, GrowingLines
+from swarm.records.growing import LONGEST_NAME, Follower
 from swarm.records.hints import KEPT, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
 from swarm.records.table import Odd, columns, measured, parse_row, parse_some
@@ -42,8 +42,6 @@ ENDS = (360 * 2**10, 2**20, 8 * 2**20)
 more."""
 WITH_TOTALS = columns("totals")
 _TOTALS = b'"totals":{'
-MOST_ROUND = 2**53
-"""Beyond the last round that a row may name."""
 
 
 class RequestCounts(NamedTuple):
@@ -60,9 +58,6 @@ class RequestCounts(NamedTuple):
     def requests(self) -> int:
         return self.writes + self.lists + self.reads
 
-    def plus(self, more: RequestCounts) -> RequestCounts:
-        return RequestCounts(*(a + b for a, b in zip(self, more, strict=True)))
-
 
 class RoundSet:
     """Holds rounds as spans, which take no more room in a long run than in a short one."""
@@ -76,10 +71,8 @@ class RoundSet:
     def __contains__(self, number: int) -> bool:
         return any(first <= number <= last for first, last in self.spans)
 
-    def within(self, begin: int, end: int) -> Iterator[int]:
-        """Yields those from `begin` on and before `end`."""
-        for first, last in self.spans:
-            yield from range(max(begin, first), min(end, last + 1))
+    def __iter__(self) -> Iterator[int]:
+        return (number for first, last in self.spans for number in range(first, last + 1))
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> RoundSet:
@@ -192,21 +185,6 @@ class NodeProgress:
         )
 
     @property
-    def refused(self) -> Counter[str]:
-        """Returns peers' files and groups that it refused, by reason."""
-        return self.counts["refused_files"]
-
-    @property
-    def false_claims(self) -> Counter[str]:
-        """Returns them by peer."""
-        return self.counts["false_claims"]
-
-    @property
-    def accepted_by_peer(self) -> Counter[str]:
-        """Returns peers' groups that it verified."""
-        return self.counts["accepted_by_peer"]
-
-    @property
     def asked(self) -> RequestCounts:
         """Returns requests to a bucket, over all rows."""
         return RequestCounts(*(self.sums[name] for name in _ASKED))
@@ -262,9 +240,9 @@ class NodeProgress:
         """Returns how many rounds have a row that counts."""
         return len(self._rounds_before) + len(self.rewards)
 
-    def rounds_between(self, begin: int = 0, end: int = MOST_ROUND) -> list[int]:
-        """Returns the rounds with a row that counts, in order: from `begin` on and before `end`."""
-        return sorted({*self._rounds_before.within(begin, end), *(r for r in self.rewards if begin <= r < end)})
+    def all_rounds(self) -> list[int]:
+        """Returns the rounds with a row that counts, in order."""
+        return sorted({*self._rounds_before, *self.rewards})
 
     @property
     def measured_rewards(self) -> dict[int, float]:
@@ -277,51 +255,40 @@ class NodeProgress:
         """Sum of the rewards of its rounds."""
         return sum(self.rewards.values(), start=self._before.reward)
 
-    @property
-    def is_alone(self) -> bool:
-        """Tells whether it did its last round by itself."""
-        return self.last is not None and self.last.clock == OWN
 
-    @property
-    def quarantined(self) -> frozenset[str]:
-        """Returns peers that it reads nothing of by now."""
-        return frozenset(self.last.quarantined if self.last else ())
-
-
-class ProgressFollower:
+class ProgressFollower(Follower[NodeProgress]):
     """Keeps what the rows of one node add up to up to date, from the last totals in its log on."""
 
     def __init__(self, store: Store, key: str) -> None:
-        self._growing = GrowingLines(store, key)
-        self._total: NodeProgress | None = None
+        super().__init__(store, key, NodeProgress)
+        self._is_begun = False
 
     def look(self) -> NodeProgress:
-        """Reads on, and returns what all rows add up to by now."""
-        total = self._read_on(self._total) if self._total else self._from_the_end()
-        if total.is_contradicted:
-            self._growing.begin_again()
-            total = self._read_on(NodeProgress())
-        total.torn = self._growing.torn
-        self._total = total
-        return total
+        if self._is_begun:
+            super().look()
+        else:
+            self._begin_at_the_end()
+        if self._total.is_contradicted:
+            self._begin_again()
+        self._is_begun, self._total.torn = True, self._growing.torn
+        return self._total
 
-    def _from_the_end(self) -> NodeProgress:
+    def _begin_at_the_end(self) -> None:
         for size in ENDS:
-            found, total = self._growing.look_at_end(size), NodeProgress()
-            if found.cut and total.observe_end(found.records):
-                return total
+            found, self._total = self._growing.look_at_end(size), NodeProgress()
+            if found.cut and self._total.observe_end(found.records):
+                return
             if not found.cut:
-                total.observe(found.records)
-                return self._read_on(total) if found.more else total
-        self._growing.begin_again()
-        return self._read_on(NodeProgress())
+                self._total.observe(found.records)
+                if found.more:
+                    super().look()
+                return
+        self._begin_again()
 
-    def _read_on(self, total: NodeProgress) -> NodeProgress:
-        for part in self._growing.look():
-            if part.restarted:
-                total = NodeProgress()
-            total.observe(part.records)
-        return total
+    def _begin_again(self) -> None:
+        self._growing.begin_again()
+        self._total = NodeProgress()
+        super().look()
 
 
 def _are_sound(totals: Totals) -> bool:

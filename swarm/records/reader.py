@@ -13,9 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Set
 from functools import cached_property, partial
 
-from swarm.errors import ProtocolError
 from swarm.records.events import Ending, NodeEvents
-from swarm.records.files import constant_j, maker_of, read_clock, read_experiment, read_peers
+from swarm.records.files import constant_j, known_experiment, maker_of, read_clock, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower, GrowingLines
 from swarm.records.hints import Hint, HintFacts, hints_of, merged, seconds_needed
@@ -95,10 +94,7 @@ class RunSnapshot:
     @cached_property
     def experiment(self) -> ExperimentFile | None:
         """Reads the experiment's settings; None where nobody wrote them, or they cannot be read."""
-        try:
-            return read_experiment(self.run)
-        except ProtocolError:
-            return None
+        return known_experiment(self.run)
 
     @property
     def made_by(self) -> str:
@@ -178,7 +174,8 @@ class RunSnapshot:
         refused: dict[str, Counter[str]] = defaultdict(Counter)
         accepted: Counter[str] = Counter()
         for node, of_node in self.progress.items():
-            accepted.update({peer: count for peer, count in of_node.accepted_by_peer.items() if peer != node})
+            said = of_node.counts["accepted_by_peer"]
+            accepted.update({peer: count for peer, count in said.items() if peer != node})
             for peer, reasons in of_node.refused_by_peer.items():
                 if peer != node:
                     refused[peer].update(reasons)

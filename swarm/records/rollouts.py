@@ -102,8 +102,9 @@ class RolloutFiles:
         return self._from_archive(place)
 
     def _from_archive(self, place: str) -> bytes:
-        refused: ProtocolError | None = None
-        for part in self._archived.get(place) or self._archives_of(place):  # it was archived meanwhile
+        refused, named = None, keys.published_in(place)
+        meanwhile = self._archive.of_round(named[0].round) if named and place not in self._archived else []
+        for part in self._archived.get(place, meanwhile):
             try:
                 if (found := self._archive.read(part).get(place)) is not None:
                     return found
@@ -112,10 +113,6 @@ class RolloutFiles:
         if refused and place in self._archived:
             raise refused
         raise FileNotFoundError(place)
-
-    def _archives_of(self, place: str) -> list[str]:
-        named = keys.published_in(place)
-        return self._archive.of_round(named[0].round) if named else []
 
     def __iter__(self) -> Iterator[tuple[RoundKey, str]]:
         """Yields stage and node of each, in this order."""

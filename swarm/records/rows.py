@@ -223,7 +223,5 @@ _EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NO_ITEMS, str: ""}
 @cache
 def _named_columns(form: type[msgspec.Struct]) -> tuple[str, ...]:
     """Returns the columns of text, names and lists."""
-    types = {field.name: field.type for field in msgspec.structs.fields(form)}
-    return tuple(
-        name for name, of_name in types.items() if any(kind in str(of_name) for kind in ("str", "dict", "list"))
-    )
+    fields = msgspec.structs.fields(form)
+    return tuple(f.name for f in fields if any(kind in str(f.type) for kind in ("str", "dict", "list")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,10 +25,7 @@ def last_start(run: Run, node: str) -> NodeStart | None:
     Raises:
         StoreError: the place cannot be read.
     """
-    newest = None
-    for start in starts_of(run, node):
-        newest = start
-    return newest
+    return next(iter(deque(starts_of(run, node), maxlen=1)), None)
 
 
 def starts_of(run: Run, node: str) -> Iterator[NodeStart]:

@@ -129,7 +129,7 @@ def is_measured(row: MetricsRow) -> bool:
 
 def measured(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
     """Returns rows whose rewards measure something."""
-    return [row for row in rows if row.local_groups or row.role is UNSET]
+    return [row for row in rows if is_measured(row)]
 
 
 # ── from lines to rows ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -58,59 +58,50 @@ def localised(store: Store, tasks: Mapping[str, Parameters], cache: Path) -> dic
     Raises:
         ConfigError: a file is neither here nor there, or all of them are too large.
     """
-    fetching = _Fetching(store, cache)
-    return {name: dict(parameters) | fetching.found(name, parameters) for name, parameters in tasks.items()}
+    found, left = dict[str, dict[str, Any]](), MOST_FETCHED
+    for name, parameters in tasks.items():
+        found[name] = dict(parameters)
+        if "dataset" in parameters:
+            file, fetched = _here(store, name, parameters, cache, left)
+            found[name]["dataset"], left = str(file.absolute()), left - fetched
+    return found
 
 
-class _Fetching:
-    """The files of one run, counted."""
-
-    def __init__(self, store: Store, cache: Path) -> None:
-        self._store, self._cache = store, cache
-        self._bytes = 0
-
-    def found(self, name: str, parameters: Parameters) -> dict[str, Any]:
-        """Returns the path of a task's file, where it has one. Raises ConfigError."""
-        if "dataset" not in parameters:
-            return {}
-        if wrong := next(iter(foreign_files({name: parameters})), None):
-            raise ConfigError(f"[tasks.{name}]: expected a file name and its SHA-256 in the experiment, got {wrong!r}")
-        file, sha256 = Path(parameters["dataset"]), parameters["sha256"]
-        if file.is_file() and sha256_of(file) == sha256:
-            return {"dataset": str(file.absolute())}
-        cached = self._cache / sha256 / file
-        if not (cached.is_file() and sha256_of(cached) == sha256):
-            data = self._fetched(name, file, sha256)
-            self._count(name, len(data))
-            return {"dataset": str(_kept(name, cached, data))}
-        self._count(name, cached.stat().st_size)
-        return {"dataset": str(cached.absolute())}
-
-    def _count(self, name: str, size: int) -> None:
-        self._bytes += size
-        if self._bytes > MOST_FETCHED:
-            raise ConfigError(
-                f"[tasks.{name}]: the files of the run have together more than the {MOST_FETCHED} bytes that a node "
-                "fetches from a place: get the others from whoever began the run, and start in their folder"
-            )
-
-    def _fetched(self, name: str, file: Path, sha256: str) -> bytes:
-        where = self._store.describe(keys.task_file(sha256))
-        try:
-            data = self._store.get(keys.task_file(sha256), MOST_BYTES).data
-        except (FileNotFoundError, ProtocolError, StoreError) as error:
-            raise ConfigError(
-                f"[tasks.{name}]: the file {str(file)!r} with the SHA-256 {sha256} is neither in the working directory "
-                f"nor at {where} ({error}): get it from whoever began the run, and start here"
-            ) from None
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise ConfigError(
-                f"[tasks.{name}]: {where} is not what its name says: somebody has changed it; do not use it"
-            )
-        return data
+def _here(store: Store, name: str, parameters: Parameters, cache: Path, left: int) -> tuple[Path, int]:
+    """Returns a task's file on this machine, and its bytes where it was fetched, now or before. Raises ConfigError."""
+    if wrong := next(iter(foreign_files({name: parameters})), None):
+        raise ConfigError(f"[tasks.{name}]: expected a file name and its SHA-256 in the experiment, got {wrong!r}")
+    file, sha256 = Path(parameters["dataset"]), parameters["sha256"]
+    if file.is_file() and sha256_of(file) == sha256:
+        return file, 0
+    cached = cache / sha256 / file
+    data = None if cached.is_file() and sha256_of(cached) == sha256 else _fetched(store, name, file, sha256)
+    size = cached.stat().st_size if data is None else len(data)
+    if size > left:
+        raise ConfigError(
+            f"[tasks.{name}]: the files of the run have together more than the {MOST_FETCHED} bytes that a node "
+            "fetches from a place: get the others from whoever began the run, and start in their folder"
+        )
+    if data is not None:
+        _keep(name, cached, data)
+    return cached, size
 
 
-def _kept(name: str, target: Path, data: bytes) -> Path:
+def _fetched(store: Store, name: str, file: Path, sha256: str) -> bytes:
+    where = store.describe(keys.task_file(sha256))
+    try:
+        data = store.get(keys.task_file(sha256), MOST_BYTES).data
+    except (FileNotFoundError, ProtocolError, StoreError) as error:
+        raise ConfigError(
+            f"[tasks.{name}]: the file {str(file)!r} with the SHA-256 {sha256} is neither in the working directory "
+            f"nor at {where} ({error}): get it from whoever began the run, and start here"
+        ) from None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ConfigError(f"[tasks.{name}]: {where} is not what its name says: somebody has changed it; do not use it")
+    return data
+
+
+def _keep(name: str, target: Path, data: bytes) -> None:
     """Write a file whole, whatever else writes it now. Raises ConfigError: this machine takes no more."""
     draft = target.with_name(f"{uuid4().hex}.tmp")
     try:
@@ -125,4 +116,3 @@ def _kept(name: str, target: Path, data: bytes) -> Path:
     finally:
         with suppress(OSError):
             draft.unlink()
-    return target

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 from swarm.errors import ExperimentError
 from swarm.logs import get_logger
+from swarm.signing.known_keys import KnownKeys
 
 logger = get_logger(__name__)
 
@@ -25,27 +25,18 @@ STANDS_FOR = 1.0
 """Seconds between two looks for the id."""
 
 
-class Memory(Protocol):
-    """The ids by which this machine knows the experiment of one name in one place, the last one last."""
-
-    def ids(self) -> list[str]:
-        """Raises ConfigError: that cannot be looked up."""
-
-    def add_id(self, id_: str) -> None:
-        """Raises OSError: it cannot be remembered."""
-
-
 class Birth:
     """Knows for one node by which id its experiment goes. Callable from any thread."""
 
     def __init__(
-        self, experiment: str, where: str, born: Callable[[], str | None], memory: Memory, wall: Callable[[], float]
+        self, experiment: str, where: str, born: Callable[[], str | None], memory: KnownKeys, wall: Callable[[], float]
     ) -> None:
         """Look for the first time.
 
         Args:
             where: the place, for messages.
             born: reads the experiment's id, empty where it has none; None: nobody has begun it, or nobody can tell.
+            memory: knows by which ids this machine knows the experiment.
             wall: Unix seconds.
 
         Raises:

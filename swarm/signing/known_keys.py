@@ -128,12 +128,9 @@ class KnownKeys:
         """Hold an author to no key, until it is seen again; False if there was none."""
         self._pinned.pop(author, None)
         self._kept.discard(author)
-        try:
-            self._file(author).unlink()
-        except FileNotFoundError:
-            return False
-        self._full_at = None
-        return True
+        if was_there := _removed(self._file(author)):
+            self._full_at = None
+        return was_there
 
     def __iter__(self) -> Iterator[KnownKey]:
         for file in sorted(self._folder.glob(f"*{_SUFFIX}")):
@@ -203,11 +200,15 @@ class KnownKeys:
 
     def forget_ids(self) -> bool:
         """Take the experiment for any that is there; False if none was known."""
-        try:
-            (self._folder / _IDS).unlink()
-        except FileNotFoundError:
-            return False
-        return True
+        return _removed(self._folder / _IDS)
+
+
+def _removed(file: Path) -> bool:
+    try:
+        file.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def read_regular(file: Path, most: int) -> bytes:

@@ -43,13 +43,13 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
     claims: Counter[str] = Counter()
     by, found_by, quarantined = (defaultdict[str, list[str]](list) for _ in range(3))
     for node, said in sorted(nodes.items()):
-        claims.update(said.false_claims)
-        for peer in said.false_claims:
+        claims.update(said.counts["false_claims"])
+        for peer in said.counts["false_claims"]:
             found_by[peer].append(node)
         for peer, reasons in said.refused_by_peer.items():
             refused[peer].update(reasons)
             by[peer].append(node)
-        for peer in said.quarantined:
+        for peer in {*(said.last.quarantined if said.last else ())}:
             quarantined[peer].append(node)
 
     def weight(peer: str) -> tuple[bool, int, int, int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import msgspec
 from swarm.harmless import printable
 from swarm.records.growing import parse_line
 from swarm.records.stream import METRICS_EVENT, Event
+from swarm.views.text import local_time
 
 TOLD_EVERY = 60.0
 """Seconds, by the time of the events, after which it is said how often an event came that goes on coming."""
@@ -83,10 +83,8 @@ class Repeats:
 
 def _digest(event: Event) -> bytes:
     """Returns the same for events that differ in their time alone."""
-    said = b"\0".join(
-        (event.level.encode(), event.event.encode("utf-8", "replace"), _TIME.sub(b"", event.line, count=1))
-    )
-    return blake2b(said, digest_size=16).digest()
+    said = f"{event.level}\0{event.event}\0".encode("utf-8", "replace")
+    return blake2b(said + _TIME.sub(b"", event.line, count=1), digest_size=16).digest()
 
 
 _SHOWN_METRICS = (
@@ -129,17 +127,13 @@ def _head(event: Event, clock: Callable[[float], str]) -> str:
 
 
 def _date(timestamp: float) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp).astimezone().isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "????-??-??T??:??:??.???+??:??"
+    there = local_time(timestamp)
+    return there.isoformat(timespec="milliseconds") if there else "????-??-??T??:??:??.???+??:??"
 
 
 def _clock(timestamp: float) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp).strftime("%H:%M:%S.%f")[:-3]
-    except (ValueError, OverflowError, OSError):
-        return "??:??:??.???"
+    there = local_time(timestamp)
+    return there.strftime("%H:%M:%S.%f")[:-3] if there else "??:??:??.???"
 
 
 def _fields(line: bytes) -> dict[str, Any]:

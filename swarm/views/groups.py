@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import zip_longest
 
 from swarm.harmless import printable_lines
 from swarm.records.groups import FoundGroups, Group, Learner, Shown
-from swarm.views.text import shorten
+from swarm.views.text import local_time, shorten
 
 NARROWEST = 36
 """Columns of a completion beside others."""
@@ -68,15 +67,9 @@ def _head(group: Group) -> str:
     head = f"── {group.name}: round {group.round}, stage {group.stage}, {task}"
     model = f"by {shorten(group.model, 40)} after {group.rounds_trained} updates" if group.model else ""
     licence = f"licence {shorten(group.licence, 40)}" if group.licence else ""
-    said = [head, model, f"published {_clock(group.published_at)}", licence]
-    return ", ".join(part for part in said if part)
-
-
-def _clock(timestamp: float) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return "at an unknown time"
+    there = local_time(group.published_at)
+    published = there.strftime("%Y-%m-%d %H:%M:%S") if there else "at an unknown time"
+    return ", ".join(part for part in (head, model, f"published {published}", licence) if part)
 
 
 def _learners(learners: Sequence[Learner]) -> str:

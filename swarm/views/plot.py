@@ -27,17 +27,6 @@ def save_reward_plot(rewards: Mapping[str, Mapping[int, float]], path: Path) -> 
     """
     if path.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"a plot's file name must end in {' or '.join(_SUFFIXES)}, got {path.name!r}")
-    drawn = reward_plot(rewards, path.suffix.lower()[1:])
-    try:
-        path.write_bytes(drawn)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write the plot {path}: {error.strerror or error}; name a file in a folder that is writable"
-        ) from None
-
-
-def reward_plot(rewards: Mapping[str, Mapping[int, float]], form: str) -> bytes:
-    """Returns the picture, as `png` or `svg`. Raises ConfigError: no rewards, or matplotlib is not installed."""
     curves = {node: of_node for node, of_node in sorted(rewards.items()) if of_node}
     if not curves:
         raise ConfigError("there is nothing to plot: no node has finished a round yet")
@@ -46,8 +35,13 @@ def reward_plot(rewards: Mapping[str, Mapping[int, float]], form: str) -> bytes:
     _draw_agents(agents, curves)
     _draw_mean(mean, curves)
     drawn = BytesIO()
-    figure.savefig(drawn, format=form)
-    return drawn.getvalue()
+    figure.savefig(drawn, format=path.suffix.lower()[1:])
+    try:
+        path.write_bytes(drawn.getvalue())
+    except OSError as error:
+        raise StoreError(
+            f"cannot write the plot {path}: {error.strerror or error}; name a file in a folder that is writable"
+        ) from None
 
 
 def moving_average(values: Sequence[float], window: int) -> list[float]:

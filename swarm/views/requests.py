@@ -40,9 +40,8 @@ def requests_of(progress: Iterable[NodeProgress], spent: Spent | None = None) ->
     asking = [of_node for of_node in progress if of_node.asked.requests and of_node.rounds_with_rows]
     if not asking:
         return None
-    total, rounds = RequestCounts(), sum(of_node.rounds_with_rows for of_node in asking)
-    for of_node in asking:
-        total = total.plus(of_node.asked)
+    rounds = sum(of_node.rounds_with_rows for of_node in asking)
+    total = RequestCounts(*map(sum, zip(*(of_node.asked for of_node in asking), strict=True)))
     paces = [pace for of_node in asking if (pace := seconds_per_round(of_node.recent))]
     pace = median(paces) if paces else None
     return Requests(

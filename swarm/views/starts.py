@@ -39,7 +39,8 @@ def settings_table(
     for name in names:
         values = [one[name] for one in settings if name in one]
         given = dict.fromkeys(of_node[name] for of_node in sources if name in of_node)
-        rows.append((variable(name), _values(values), _sources(given) or _origin(name, values, ours)))
+        source = shorten(" | ".join(given), LONGEST_SOURCE) or _origin(name, values, ours)
+        rows.append((variable(name), _values(values), source))
     shown = [row for row in rows if not without_defaults or row[2] != DEFAULT]
     text = table(("variable", "value", "from"), shown, left=(0, 1, 2))
     left = len(rows) - len(shown)
@@ -55,10 +56,6 @@ def _origin(name: str, values: Iterable[Any], ours: str) -> str:
 def _values(values: Iterable[Any]) -> str:
     texts = dict.fromkeys(",".join(map(_text, v)) if isinstance(v, list) else _text(v) for v in values)
     return " | ".join(shorten(text, LONGEST_VALUE) for text in [*texts][:MOST_VALUES])
-
-
-def _sources(given: Iterable[str]) -> str:
-    return shorten(" | ".join(given), LONGEST_SOURCE)
 
 
 def render_starts(starts: Sequence[NodeStart]) -> str:

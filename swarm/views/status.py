@@ -13,7 +13,7 @@ from swarm.records.finished import BY_WORKERS, IN_WORDS, NO_WORKERS
 from swarm.records.hints import Hint
 from swarm.records.liveness import ACTIVE, GENERATOR, PERSON, Machine, is_alive
 from swarm.records.pace import Spread, seconds_per_round, spread, tokens_per_second
-from swarm.records.progress import NodeProgress
+from swarm.records.progress import OWN, NodeProgress
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.table import Odd, measured
 from swarm.store.replication import Replication
@@ -168,7 +168,7 @@ class StatusReader:
             updated_ago=updated_ago,
             rollouts=len(published),
             rewards=len(submitted),
-            alone=sorted(node for node, progress in now.progress.items() if progress.is_alone),
+            alone=sorted(node for node, of in now.progress.items() if of.last and of.last.clock == OWN),
             problem=now.problem,
             stands=stands,
             nodes=nodes,
@@ -205,7 +205,7 @@ class StatusReader:
             external_groups=last.external_groups if last else None,
             external_wanted=last.external_wanted if last else None,
             shortage=shortage(last) if last else "",
-            refused_files=dict(progress.refused),
+            refused_files=dict(progress.counts["refused_files"]),
             out_of_range=progress.odd,
         )
 

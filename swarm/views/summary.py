@@ -285,17 +285,15 @@ def _nothing(maker: str) -> str:
 
 
 def _totals(summary: Summary) -> str:
-    external = "-" if summary.external_groups is None else summary.external_groups
+    external = "-" if summary.external_groups is None else str(summary.external_groups)
+    if summary.external_by_model:
+        external += f" ({shorten(counts(summary.external_by_model), 60)})"
     return (
         f"{summary.rounds} rounds by {len(summary.nodes)} nodes in {age(summary.duration_seconds)}, "
         f"{summary.rounds_per_minute:.1f} rounds per minute\n"
         f"cumulative reward {summary.cumulative_reward:.2f}\n"
-        f"external groups   {external}{_models(summary.external_by_model)}"
+        f"external groups   {external}"
     )
-
-
-def _models(external_by_model: Mapping[str, int]) -> str:
-    return f" ({shorten(counts(dict(external_by_model)), 60)})" if external_by_model else ""
 
 
 def _measures(summary: Summary) -> list[tuple[str, ...]]:

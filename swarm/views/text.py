@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from swarm.harmless import printable
@@ -24,6 +25,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[
         return "  ".join(padded).rstrip()
 
     return "\n".join(line(row) for row in [head, *rows])
+
+
+def local_time(timestamp: float) -> datetime | None:
+    """Returns Unix seconds as a time of this machine's zone; None for what is no time."""
+    try:
+        return datetime.fromtimestamp(timestamp).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def shorten(text: str, length: int) -> str:

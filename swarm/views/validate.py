@@ -410,12 +410,7 @@ class ValidationReport(msgspec.Struct, frozen=True):
 
 
 def validate(run: Run, *, partial: bool = False, expected: Expected = NOTHING_EXPECTED) -> ValidationReport:
-    """Check a run, against what it has recorded that it was to be, too.
-
-    Args:
-        partial: accept a run that has not finished.
-        expected: what it must have been, whatever it has recorded.
-    """
+    """Check a run, against what it has recorded that it was to be, too. Arguments as in RunRecords."""
     found = read_records(run, partial=partial, expected=expected)
     checks = tuple(_result(name, check(found)) for name, check in CHECKS.items())
     return ValidationReport(

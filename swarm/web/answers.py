@@ -6,7 +6,6 @@ others refused stands beside its refusals in the health of the run, not here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -99,12 +98,9 @@ def adoptions(history: History, group: str, task: str) -> list[Adoption]:
     Args:
         group: `node/round/stage/slot`, as rows name it.
     """
-    found = [_adoption(node, of_node, place, task) for node, of_node, place in _adopters(history, group)]
+    places = ((node, place) for node, of_node in history.items() for place in of_node.places_trained_on(group))
+    found = [_adoption(node, history[node], place, task) for node, place in places]
     return sorted(found, key=lambda adoption: (adoption.round, adoption.node))[:MOST_ADOPTERS]
-
-
-def _adopters(history: History, group: str) -> Iterable[tuple[str, NodeHistory, int]]:
-    return ((node, of_node, place) for node, of_node in history.items() for place in of_node.places_trained_on(group))
 
 
 def _adoption(name: str, node: NodeHistory, place: int, task: str) -> Adoption:

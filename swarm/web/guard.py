@@ -87,7 +87,6 @@ class Guard:
         """Make one with its first token.
 
         Args:
-            cookie: its name.
             hosts: names by which the service may be asked for, without ports.
         """
         self.cookie = cookie

@@ -13,7 +13,7 @@ from swarm.errors import ProtocolError, SwarmError
 from swarm.harmless import printable_lines
 from swarm.policy.embedded import any_embedded
 from swarm.records.archives import LARGEST_FILE
-from swarm.records.files import read_experiment
+from swarm.records.files import known_experiment
 from swarm.records.groups import scaling_of
 from swarm.records.history import History, HistoryReader
 from swarm.records.liveness import Machine
@@ -113,12 +113,9 @@ class WebLook:
     def made_with(self) -> dict[str, Any]:
         """Returns what the run was started with: by node the settings that are not at their defaults, versions,
         machine."""
-        try:
-            experiment = read_experiment(self.run)
-        except ProtocolError:
-            experiment = None
+        made = experiment_document(known_experiment(self.run))
         starts = [start_document(msgspec.to_builtins(start)) for start in last_starts(self.run)[:MOST_NODES]]
-        return bounded({"experiment": experiment_document(experiment), "starts": starts})  # type: ignore[no-any-return]
+        return bounded({"experiment": made, "starts": starts})  # type: ignore[no-any-return]
 
 
 def of_this_run(history: History, rounds: int | None) -> History:

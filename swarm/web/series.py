@@ -149,7 +149,7 @@ def news(history: History, seen: Mark) -> dict[str, Any]:
 
 def _news(node: NodeHistory, places: Sequence[int]) -> dict[str, Any]:
     changed = {node.rounds[place] for place in places}
-    last = {node.rounds[place]: place for place in _ending(node, changed)}
+    last = {node.rounds[place]: place for place in node.one_per_round() if node.rounds[place] in changed}
     rounds = sorted(last)
     columns = {name: values_of(node, name) for name in DRAWN}
     return {
@@ -158,11 +158,6 @@ def _news(node: NodeHistory, places: Sequence[int]) -> dict[str, Any]:
         "rounds": rounds,
         "columns": {name: [_number(values[last[r]]) for r in rounds] for name, values in columns.items()},
     }
-
-
-def _ending(node: NodeHistory, rounds: set[int]) -> Iterable[int]:
-    """Returns places of these rounds' last stages, among others."""
-    return (place for place in node.one_per_round() if node.rounds[place] in rounds)
 
 
 def _number(value: float) -> float | None:

@@ -21,7 +21,7 @@ from swarm.plugins.rl_swarm.forms import (
     said_in,
 )
 from swarm.plugins.rl_swarm.nodes import Junk, NodeFacts
-from swarm.records.growing import GrowingLines, lines_of, parse_line, parse_lines
+from swarm.records.growing import GrowingLines, lines_of, parse_batches, parse_line
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
 from swarm.records.rows import MOST_ROWS
 from swarm.store.base import Entry, Store
@@ -207,7 +207,8 @@ class RlSwarmRun:
         growing, found, junk, count = GrowingLines(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
             left = most - len(found)
-            read = parse_lines(part.records[:left], form, partial(parse_line, form=form))
+            batches = parse_batches(part.records[:left], form, partial(parse_line, form=form))
+            read = chain.from_iterable(zip(some, said, strict=True) for some, said in batches)
             for line, parsed in chain(read, ((line, None) for line in part.records[left:])):
                 if parsed is not None:
                     found.append(parsed)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from swarm.errors import ProtocolError
 from swarm.harmless import printable
-from swarm.records.files import read_experiment
+from swarm.records.files import known_experiment
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire.messages import ExperimentFile
@@ -73,11 +72,7 @@ def sink_run(run: Run, folder: Path) -> SinkRun:
     Raises:
         StoreError: the place cannot be read.
     """
-    try:
-        file = read_experiment(run)
-    except ProtocolError:
-        file = None
-    if file is None:
+    if (file := known_experiment(run)) is None:
         return SinkRun(run.experiment, run.experiment, folder)
     stages = file.identity.get("max_stages")
     return SinkRun(

@@ -210,13 +210,9 @@ class Watch(msgspec.Struct):
     """Per change: the node's clock minus ours, seconds, too low by the time until we saw it."""
 
     @property
-    def moved(self) -> bool:
-        return self.beats > 0
-
-    @property
     def alive(self) -> bool:
         """Tells whether its heartbeat moved, and it has not said goodbye."""
-        return self.moved and self.peer.status != STOPPED
+        return self.beats > 0 and not self.said_goodbye
 
     @property
     def said_goodbye(self) -> bool:

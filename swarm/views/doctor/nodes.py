@@ -50,7 +50,7 @@ def stale(watched: WatchedNodes, now: float, timeout: float) -> Finding:
         now: Unix seconds by the file server's clock, which dates the files.
         timeout: seconds after which the others take a silent node for dead.
     """
-    silent = [n for n, w in sorted(watched.nodes.items()) if not w.moved and not w.said_goodbye]
+    silent = [n for n, w in sorted(watched.nodes.items()) if not w.beats and not w.said_goodbye]
     alive = [name for name, watch in watched.nodes.items() if watch.alive]
     gone = len(watched.nodes) - len(silent) - len(alive)
     figures = f"{len(alive)} alive, {gone} said goodbye, {len(silent)} silent for {watched.seconds:.1f} s"
@@ -238,13 +238,8 @@ def judge_trust(found: Sequence[Distrust]) -> Iterator[Finding]:
     for peer in found[:MOST_REFUSED]:
         held = f"; quarantined by {len(peer.quarantined_by)} nodes" if peer.quarantined_by else ""
         measured = f"{shorten(peer.peer, 64)}: {counts(peer.refused)}, by {len(peer.refused_by)} nodes{held}"
-        yield TRUST.warning("refused peer", measured, fix_for(peer.refused))
-
-
-def fix_for(reasons: Mapping[str, int]) -> str:
-    """Returns what fixes the commonest reason."""
-    commonest = max(reasons, key=lambda reason: reasons[reason], default="")
-    return FIXES.get(commonest, OTHERWISE)
+        commonest = max(peer.refused, key=peer.refused.__getitem__, default="")
+        yield TRUST.warning("refused peer", measured, FIXES.get(commonest, OTHERWISE))
 
 
 def check_versions(context: CheckContext) -> Iterator[Finding]:

@@ -48,9 +48,6 @@ def encoded(blocks: Iterable[DataFrame], form: Format) -> Iterator[bytes]:
 def write_table(blocks: Iterable[DataFrame], form: Format, target: Path, *, force: bool = False) -> None:
     """Write a table so that the file is there whole or not at all.
 
-    Args:
-        force: replace the file that is there.
-
     Raises:
         ConfigError: there is such a file already, or pyarrow is missing.
         StoreError: it cannot be written; what was there is as it was.
@@ -79,11 +76,9 @@ def _csv(frame: DataFrame, *, header: bool) -> bytes:
 def without_formulas(frame: DataFrame) -> DataFrame:
     """Returns the frame with each text as csv_cell makes it: some may come from strangers' rows."""
     texts = [str(name) for name, dtype in frame.dtypes.items() if dtype in ("object", "str")]
-    return frame.assign(**{name: frame[name].map(_harmless) for name in texts})
-
-
-def _harmless(cell: object) -> object:
-    return csv_cell(cell) if isinstance(cell, str) else cell
+    return frame.assign(
+        **{name: frame[name].map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell) for name in texts}
+    )
 
 
 def _parquet(frame: DataFrame) -> bytes:

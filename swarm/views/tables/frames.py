@@ -73,14 +73,10 @@ def get_events(path: Path | str, name: str) -> DataFrame:
 
 def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = None) -> DataFrame:
     """Returns one row per published completion of an experiment, by round, stage, node, slot and place in its group.
+    Raises as get_experiment_metrics does.
 
     Args:
-        path: the shared folder.
-        name: of the experiment.
         rounds: only these, so that a long run need not be read whole; None: all that lie there or in the archive.
-
-    Raises:
-        as get_experiment_metrics does.
     """
     return experiment_frame(path, name, FrameKind(columns.ROLLOUTS, partial(rows.rollout_rows, rounds=rounds)))
 

@@ -44,7 +44,7 @@ def lines_of(rows: list[MetricsRow], totals: RunningTotals | None = None) -> lis
 def figures(progress: NodeProgress) -> dict[str, Any]:
     """All that others ask of it."""
     return {
-        "rounds": progress.rounds_between(),
+        "rounds": progress.all_rounds(),
         "done": (progress.rounds_done, progress.own_rounds_done, progress.rounds_with_rows),
         "reward": progress.cumulative_reward,
         "sums": progress.sums,

@@ -79,8 +79,8 @@ def test_of_names_without_end_a_bounded_number_is_held_and_an_honest_one_before_
 
 def test_of_invented_names_no_more_are_told_than_a_bounded_number_and_nodes_before_them() -> None:
     liar, honest = NodeProgress(), NodeProgress()
-    liar.false_claims.update({f"invented-{number}": 9 for number in range(2 * MOST_TOLD)})
-    honest.false_claims["liar"] = 1
+    liar.counts["false_claims"].update({f"invented-{number}": 9 for number in range(2 * MOST_TOLD)})
+    honest.counts["false_claims"]["liar"] = 1
     told = distrusted({"liar": liar, "honest": honest})
     assert len(told) == MOST_TOLD
     assert "liar" in {one.peer for one in told}
