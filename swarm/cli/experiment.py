@@ -1,33 +1,25 @@
-"""`swarm experiment`: what experiments a shared folder holds, as one file each and back, and getting rid of them.
+"""`swarm experiment`: what experiments a shared folder holds, and getting rid of them.
 
-list ─ archive ─▶ NAME.tar.gz ─▶ restore          prune: old rollouts ─▶ the archive          clean: gone
+list          prune: old rollouts ─▶ the archive          clean: gone
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-import swarm
 from swarm.cli.flags import (
     CommonFlags,
     PathFlag,
     named_flags,
-    refuse_no_folder_for,
     settings_from,
-    settings_to_look,
 )
 from swarm.cli.processes import beating_elsewhere
 from swarm.cli.say import asked, say, warn
@@ -36,7 +28,6 @@ from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
 from swarm.node.process.host import this_process
-from swarm.records.copying import MOST_NAMED, Copier
 from swarm.records.files import read_needs, read_peers
 from swarm.records.janitor import Janitor, Rules
 from swarm.records.listing import MOST_LOOKED_INTO, entries, size_of
@@ -44,13 +35,10 @@ from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours, refuse_foreign
 from swarm.records.reader import RunSnapshot, snapshot
 from swarm.records.retention import first_kept_by_most, held_in_place, keeping
-from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_run, unpackable
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
-from swarm.systems import require_for
 from swarm.views.studies import reader_of, studies
-from swarm.views.summary import render, summarise_run
 from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
@@ -181,117 +169,6 @@ def _studies_with(path: Path, run: Run) -> list[str]:
             if run.experiment in {experiment for _, experiment in reader_of(path, study).contents(path, study).runs}:
                 found.append(study)
     return found
-
-
-# ── archive ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-def archive(
-    name: str | None = None,
-    /,
-    *,
-    experiment_flags: CommonFlags | None = None,
-    output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
-    force: bool = False,
-) -> None:
-    """Pack a whole experiment, with its summary and what was cleaned away of it, into one file; the experiment stays.
-
-    A gzipped tar, read back before it gets its name. Any tar unpacks it to an ordinary place. What a running
-    experiment writes meanwhile is left out as a kill at that moment would leave it.
-
-    Args:
-        name: The experiment; without one, what --experiment or the settings say, or the only one that can be meant.
-        experiment_flags: which experiment.
-        output: The file; without one, NAME.tar.gz, here.
-        force: Replace the file that is there.
-    """
-    require_for("`swarm experiment archive`")
-    settings = settings_to_look(named_flags(name, experiment_flags))
-    run = open_place(settings.place).open(settings.experiment)
-    refuse_foreign(run)
-    refuse_no_folder_for("--output", output)
-    target = output or Path(f"{run.experiment}.tar.gz")
-    if target.exists() and not force:
-        raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
-    with _failing(target), tempfile.TemporaryDirectory(prefix=".packing-", dir=target.absolute().parent) as folder:
-        left_out = _gathered(run, Path(folder) / "place")
-        packed = _written(Path(folder) / "place", run.experiment, Path(folder) / "packed.tar.gz")
-        os.replace(Path(folder) / "packed.tar.gz", target)
-    for line in left_out:
-        warn(f"left out {line}")
-    bytes_now = target.stat().st_size
-    say(
-        f"wrote {target}: {len(packed.files)} files of {size(packed.bytes)} in {size(bytes_now)}, read back and found "
-        "to be the same"
-    )
-
-
-def _gathered(run: Run, folder: Path) -> list[str]:
-    """Copy a run, with its summary beside it; what was left out."""
-    copy = open_place(folder).open(run.experiment, writer="archive")
-    done = Copier(run.store, copy.store, run.archive, copy.archive).run()
-    summary = summarise_run(copy)
-    (folder / "summary.txt").write_text(render(summary) + "\n", "utf-8")
-    (folder / "summary.json").write_bytes(msgspec.json.encode(summary) + b"\n")
-    names = unpackable(folder, run.experiment)
-    return done.left_out + [f"{name}: on some system this is no file's name" for name in names[:MOST_NAMED]]
-
-
-def _written(folder: Path, experiment: str, target: Path) -> PackedRun:
-    with open(target, "xb") as out:
-        try:
-            packed = pack_run(folder, experiment, out, packed_at=time.time(), swarm=swarm.__version__)
-        except ValueError as error:
-            raise StoreError(f"{experiment} cannot be packed: {error}") from None
-        out.flush()
-        os.fsync(out.fileno())
-    with open(target, "rb") as file:
-        if check_packed(file) != packed:
-            raise StoreError(f"{target} has other bytes than were written: the disk is at fault")
-    return packed
-
-
-@contextmanager
-def _failing(at: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"{at}: {error.strerror or error}") from error
-
-
-# ── restore ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-def restore(
-    file: Annotated[Path, Parameter(help="What `swarm experiment archive` wrote.")],
-    /,
-    *,
-    path: PathFlag = None,
-) -> None:
-    """Unpack an experiment that was archived; `validate`, `status`, `export` and `swarm up` take it as it was.
-
-    The file may be anybody's: only files that nodes write come out of it, below the shared folder. All of it is read
-    and compared with its own list before anything is written. Broken off, the same command goes on. An experiment of
-    that name that is there stays.
-    """
-    require_for("`swarm experiment restore`")
-    settings = settings_from(CommonFlags(path=path))
-    if not file.is_file():
-        raise ConfigError(f"there is no file {file}; name one that `swarm experiment archive` wrote")
-    if is_url(settings.place):
-        raise ConfigError(f"{settings.place} is no folder: restore it into one, and then `swarm copy FOLDER BUCKET`")
-    place = open_place(settings.place)
-    with _failing(file), open(file, "rb") as packed:
-        try:
-            name = check_packed(packed).experiment
-            if place.has(name):
-                raise ExperimentError(
-                    f"there is an experiment {name!r} in {place.describe()}, which stays: clean it first"
-                )
-            packed.seek(0)
-            place.take_in(name, partial(unpack_run, packed))
-        except ProtocolError as error:
-            raise ExperimentError(f"{file} is refused, nothing was restored: {printable(str(error))}") from None
-    say(
-        f"restored {name} in {place.describe()}: `swarm status` and `swarm validate` take it as it was, and `swarm up` "
-        "goes on with it"
-    )
 
 
 # ── prune ───────────────────────────────────────────────────────────────────────────────────────────────────────────

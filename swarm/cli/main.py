@@ -149,12 +149,6 @@ COMMANDS = {
     "experiment list": Command(
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
-    "experiment archive": Command(
-        "experiment:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
-    ),
-    "experiment restore": Command(
-        "experiment:restore", "Unpack one that was archived.", "demo.tar.gz --path /mnt/shared"
-    ),
     "experiment prune": Command(
         "experiment:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.errors import ExperimentError, StoreError
@@ -86,17 +84,6 @@ class Place(ABC):
     def move(self, name: str, folder: str) -> None:
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
         raise self._cannot(f"move {name} at once", "run studies in a folder of one machine")
-
-    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
-        """An experiment that is not there yet, with what is archived of it: there whole, or not at all.
-
-        Args:
-            fill: lays both out below a private folder, as below a place; called again after a break it goes on.
-
-        Raises:
-            StoreError: it cannot be written, or this place takes none in at once.
-        """
-        raise self._cannot(f"take {name} in at once", "restore it into a folder, and copy it")
 
     def _cannot(self, what: str, instead: str) -> StoreError:
         return StoreError(f"{self.describe()} is {self.KIND} and cannot {what}: {instead}")

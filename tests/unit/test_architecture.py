@@ -127,7 +127,6 @@ OPENERS = {
     *("glob", "rglob", "load_file", "save_file", "rmtree", "copyfile", "copyfileobj", "mkdir", "makedirs"),
 }
 NOT_BELOW_THE_SHARED_PLACE = {
-    "swarm/cli/experiment.py": "the file that the user names, a private folder beside it",
     "swarm/cli/fork_server.py": "/proc",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
@@ -157,7 +156,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over; the user's own",
     "swarm/provenance.py": "the package's own source, the models, /proc",
     "swarm/records/copying.py": "the local folders of a bundle that the stores have opened or take over",
-    "swarm/records/whole_run.py": "the file that the user names, a private folder",
     "swarm/signing/keys.py": "the user's private folder",
     "swarm/signing/known_keys.py": "the user's private folder",
     "swarm/web/assets.py": "the package's own page",

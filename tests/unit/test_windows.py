@@ -142,7 +142,6 @@ ELSEWHERE = (
     *("answer . --name anna", "study run sapo"),
     *("judge run", "judge exam", "task try bf", "task audit bf", "keys new", "copy . away", "invite there --as lab"),
     *("model export alice", "model push alice --repo lab/anna", "model build models"),
-    *("experiment archive exp", "experiment restore exp.tar.gz"),
 )
 """Lines that say there that they cannot run."""
 THERE = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES
 from swarm.store.folder.beneath import EXPERIMENTS, NOT_THERE, Within, make_folder, remedy, remove_tree, rename_beneath
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
@@ -20,16 +18,6 @@ from swarm.store.shared_place import Place
 from swarm.wire import keys
 
 LOCK = ".lock"
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder that nobody else may write in, or see that it is ours. Raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    others = os.name != "nt" and (found.st_uid != os.geteuid() or found.st_mode & 0o077)
-    if not stat.S_ISDIR(found.st_mode) or others:
-        raise PermissionError(errno.EPERM, "expected a private folder of this user's: move it away", str(folder))
 
 
 def _unwritable(place: Path) -> str:
@@ -153,38 +141,6 @@ class FolderPlace(Place):
             rename_beneath(self._within(f"{EXPERIMENTS}/{name}"), target)
         except OSError as error:
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
-
-    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
-        """Takes an experiment in, laid out beside the others, where links of strangers cannot be, and renamed; it
-        implements Place.take_in."""
-        private, target = self._path / f"restoring-{name}", self._within(f"{EXPERIMENTS}/{name}")
-        rollouts = f"{keys.archive(name)}/{keys.ROLLOUTS}"
-        for folder in (keys.archive(name), f"{EXPERIMENTS}/{name}"):  # before anything is laid out
-            self._refuse_link(folder)
-        try:
-            _make_private(private)
-            fill(private)
-            for file in sorted((private / rollouts).glob("*")):  # named by what they hold
-                make_folder(archived := self._within(rollouts))
-                rename_beneath(self._within(f"{private.name}/{rollouts}/{file.name}"), archived / file.name)
-            make_folder(target.parent)
-            rename_beneath(self._within(f"{private.name}/{EXPERIMENTS}/{name}"), target)
-            shutil.rmtree(private)
-        except ProtocolError:
-            shutil.rmtree(private, ignore_errors=True)
-            raise
-        except (OSError, StoreError) as error:
-            said = f"{error.strerror or error} ({error.filename or private})" if isinstance(error, OSError) else error
-            raise StoreError(f"cannot restore {name} in {self._path}: {said}; {self._half_there(private)}") from None
-
-    def _half_there(self, private: Path) -> str:
-        """Returns in words what a restore that failed has left, and what to do with it."""
-        there = sum(1 for path in private.rglob("*") if path.is_file())
-        if not there:
-            with suppress(OSError):
-                private.rmdir()
-            return "nothing was restored"
-        return f"{there} files lie in {private}: the same command goes on with them, or remove that folder"
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         from swarm.store.folder.health import folder_health  # here, for commands that only look start without it

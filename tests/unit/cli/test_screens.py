@@ -64,8 +64,8 @@ LINES: dict[str, list[str]] = {
     "experiment": [
         *("experiment list", "experiment list --path empty", "experiment clean --yes", "experiment clean exp"),
         *("experiment clean none --yes", "experiment clean ../place --yes", "experiment clean exp --experiment torn"),
-        *("experiment prune", "experiment prune exp --keep 3 --yes", "experiment archive none"),
-        *("experiment restore nothing.tar.gz", "experiment clean torn --rollouts --yes", "experiment clean torn --yes"),
+        *("experiment prune", "experiment prune exp --keep 3 --yes"),
+        *("experiment clean torn --rollouts --yes", "experiment clean torn --yes"),
         *("experiment clean epx --yes", "judge exam --experiment epx", "judge exam --samples 0"),
     ],
     "settings": [

@@ -26,7 +26,6 @@ LOOKING = (
     "web --export page.html",
     "down",
     "keys show --known",
-    "experiment archive -o packed.tar.gz",
 )
 
 

@@ -155,9 +155,6 @@ up --model ./nowhere --experiment new     no folder is at
 up --model file.txt --experiment new      is a file
 summary --plot /nosuch/x.png      there is no folder /nosuch
 web --export /nosuch/x.html       there is no folder /nosuch
-experiment archive exp -o /nosuch/e.tar.gz  there is no folder /nosuch
-experiment restore nofile.tar.gz  there is no file nofile.tar.gz
-experiment restore file.txt       nothing was restored
 up --config file.txt              line 1, column 6
 task try nofile.py                swarm task new
 copy . s3://                      s3://BUCKET/PREFIX

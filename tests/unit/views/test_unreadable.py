@@ -81,7 +81,6 @@ LOOKING = {
     "export exp": ("--table", "events", "-o", "events.csv"),
     "experiment list": (),
     "status --started": ("--experiment", "exp"),
-    "experiment archive exp": (),
     "experiment prune exp": ("--keep", "1", "--yes"),
     "experiment clean exp": ("--yes",),
     "keys show --known": ("--experiment", "exp"),
