@@ -5,7 +5,7 @@
 A swarm of two workers of an embedded model does six rounds. Its place is copied, and every attack of files is written
 into the copy once: attacks.py. Then each command runs on both places by turns, in processes of their own.
 
-`copy`, `archive` and `export --table rollouts` handle all that lies there: they are held against `large`, an honest
+`copy` and `export --table rollouts` handle all that lies there: they are held against `large`, an honest
 place of as many files and bytes, made of the honest run's own rollouts and lines.
 
 Columns: wall seconds and the most resident MB of any of its processes, on the honest and the hostile place (medians),
@@ -16,13 +16,11 @@ a traceback.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -34,11 +32,9 @@ from swarm.config import without_settings
 from tests.adversaries.attacks import OF_FILES, Target
 from tests.layout import Layout
 
-NAME, ARCHIVE, THEIRS = "seen", "seen.tar.gz", "theirs"
+NAME, THEIRS = "seen", "theirs"
 RL_SWARM = Path(__file__).parents[1] / "fixtures" / "rl_swarm_run" / "experiments" / "two_workers"
-BOMB = 50 * 10**9
-"""Bytes that the last member of a hostile archive unpacks to."""
-OF_ALL = ("copy", "archive", "export rollouts")
+OF_ALL = ("copy", "export rollouts")
 """Commands whose work is everything that lies there."""
 LARGEST_LOG = 40 * 2**20
 """Bytes of each log of the honest place that is as large as the hostile one."""
@@ -66,8 +62,6 @@ def commands(place: Path, out: Path) -> dict[str, list[str]]:
         "doctor": ["doctor", *of_run],
         "web --export": ["web", "--export", str(out / "page.html"), *of_run],
         "copy": ["copy", str(place), str(out / "copy"), "--experiment", NAME],
-        "archive": ["experiment", "archive", NAME, "-o", str(out / "a.tar.gz"), *of_place],
-        "restore": ["experiment", "restore", str(place / ARCHIVE), "--path", str(out / "back")],
         "import": ["experiment", "import", str(place / THEIRS), "--as", "taken", "--path", str(out / "ours")],
         "exam": ["judge", "exam", "--questions", "4", "--output", str(out / "exam.json"), *of_run],
         "model export": ["model", "export", WORKER, "-o", str(out / "model"), *of_run],
@@ -92,7 +86,6 @@ def main() -> int:
         target = Target(Layout(hostile, NAME), victim=WORKER, honest="worker")
         for attack in OF_FILES.values():
             attack(target, 0)
-        _swell(hostile / ARCHIVE)
         _swell_theirs(hostile / THEIRS)
     large = _as_large(options.path / "large", honest, hostile)
     wrong = False
@@ -142,14 +135,12 @@ def _cost(name: str, place: Path) -> Cost:
 
 
 def _honest(place: Path) -> Path:
-    """A place with a finished run and its archive."""
+    """A place with a finished run."""
     if not place.exists():
         run = ["up", "--path", str(place), "--experiment", NAME, "--nodes", "2", "--rounds", str(ROUNDS)]
         done = subprocess.run([sys.executable, "-P", "-m", "swarm", *run], env=_environment(), check=False)
         if done.returncode:
             raise SystemExit(f"the honest run ended with {done.returncode}")
-        pack = ["experiment", "archive", NAME, "--path", str(place), "-o", str(place / ARCHIVE)]
-        subprocess.run([sys.executable, "-P", "-m", "swarm", *pack], env=_environment(), check=True)
         shutil.copytree(RL_SWARM, place / THEIRS)
     return place
 
@@ -185,20 +176,6 @@ def _bytes(place: Path) -> int:
     return sum((Path(at) / name).stat().st_size for at, _, files in os.walk(place / "experiments") for name in files)
 
 
-def _swell(archive: Path) -> None:
-    """Add a thousand strangers' rows and a hole of 50 GB to an archive."""
-    with tarfile.open(archive) as before, tarfile.open(archive.with_suffix(".more"), "w:gz") as after:
-        for member in before:
-            after.addfile(member, before.extractfile(member))
-        for number in range(1000):
-            _add(after, f"{NAME}/logs/mallory-{number}/metrics.jsonl", b"[" * 10_000)
-        bomb = tarfile.TarInfo(f"{NAME}/logs/mallory/events.jsonl")
-        bomb.size = BOMB
-        after.fileobj.write(bomb.tobuf())  # type: ignore[union-attr]
-        after.fileobj.write(bytes(10**9))  # type: ignore[union-attr]  # what would come is never asked for
-    archive.with_suffix(".more").replace(archive)
-
-
 def _swell_theirs(run: Path) -> None:
     """Beside the nodes of a run of rl-swarm: 200 more, of long, nested and empty lines, and rollouts of many parts."""
     line = json.dumps({"round": 0, "my_reward": 1.0, "cumulative_reward": 1e308}) + "\n"
@@ -211,12 +188,6 @@ def _swell_theirs(run: Path) -> None:
         (run / "rollouts" / "round_0" / "stage_0" / f"{name}.json").write_text('{"rollouts": ' + "[{}," * 200_000)
         (run / "rewards" / "round_0" / "stage_0" / f"{name}.json").write_text("[" * 60_000)
         (run / f"progress_{name}.json").write_text('{"round": 1}\n' * 50_000)
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(data)
-    archive.addfile(member, io.BytesIO(data))
 
 
 def _environment() -> dict[str, str]:

@@ -99,12 +99,9 @@ def test_a_signed_file_holds_in_its_run_and_its_copies_and_in_no_other_run_of_th
     other.peer_file("anna").write_bytes(here.peer_file("anna").read_bytes())
     assert not people.believe(other.path), "it was signed in another run"
 
-    copy, file, back = tmp_path / "copy", tmp_path / "exp.tar.gz", tmp_path / "back"
+    copy = tmp_path / "copy"
     assert run(["copy", str(here.path), str(copy), "--experiment", "exp"]) == 0
     assert people.believe(copy)
-    assert run(["experiment", "archive", "exp", "--path", str(here.path), "--output", str(file)]) == 0
-    assert run(["experiment", "restore", str(file), "--path", str(back)]) == 0
-    assert people.believe(back)
 
 
 def test_an_experiment_that_loses_its_file_in_mid_run_gets_it_back_with_its_id_and_a_new_one_of_its_name_another(

@@ -71,7 +71,7 @@ def test_a_rehearsal_runs_from_the_installation_to_the_archive(wheel: Path, mach
     assert "exp is whole" in said["health"]
     assert "cumulative reward" in said["plot"]
     assert "<image/png>" in said["plot"]
-    assert "read back and found to be the same" in said["archive"]
+    assert "the copy is whole" in said["archive"]
     assert archive.stat().st_size > 0
     for place in (machine.work / "runs", drive):
         assert whole(place)
@@ -128,8 +128,7 @@ def test_a_swarm_over_a_bucket_is_joined(wheel: Path, machine: Machine, tmp_path
     assert "taken from it: SEED=42" in said["dry-run"]
     assert "finished: 4 of 4 rounds" in said["watch"]
     assert "exp is whole" in said["health"]
-    restored = run_swarm(env, "experiment", "restore", str(tmp_path / "exp.tar.gz"), "--path", str(tmp_path / "here"))
-    assert restored.returncode == 0, restored.stderr
+    shutil.unpack_archive(tmp_path / "exp.tar.gz", tmp_path / "here", filter="data")
     assert all(rounds_of(tmp_path / "here", node) == [0, 1, 2, 3] for node in ("anna", "colab"))
 
 

@@ -63,18 +63,6 @@ def test_copying_writes_nothing_behind_a_link(shared: Path, outside: Path, tmp_p
     assert holds(outside) == before
 
 
-@pytest.mark.parametrize("at", ["archives", "archives/exp", "experiments"])
-def test_restoring_writes_nothing_behind_a_link(shared: Path, outside: Path, tmp_path: Path, at: str) -> None:
-    archived = open_place(shared).beside("archives/exp", "test")
-    archived.put("rollouts/round_0-0123456789abcdef.tar.gz", b"packed")
-    file, target = tmp_path / "exp.tar.gz", tmp_path / "target"
-    assert run(["experiment", "archive", "exp", "--path", str(shared), "--output", str(file)]) == 0
-    link(target / at, outside)
-    before = holds(outside)
-    assert run(["experiment", "restore", str(file), "--path", str(target)]) != 0
-    assert holds(outside) == before
-
-
 @pytest.mark.parametrize("command", [["status"], ["validate"], ["summary"], ["logs"]])
 def test_nothing_behind_a_link_is_shown(
     shared: Path, outside: Path, command: list[str], capsys: pytest.CaptureFixture[str]
