@@ -12,8 +12,6 @@ from typing import NamedTuple, Protocol
 
 
 class LogOf(NamedTuple):
-    """Says where a program's output goes."""
-
     folder: str
     """Beside the experiments of its place, such as `studies/mine`."""
     key: str
@@ -21,8 +19,6 @@ class LogOf(NamedTuple):
 
 @dataclass(frozen=True)
 class Launch:
-    """Describes a program that is to be started."""
-
     command: tuple[str, ...]
     environment: Mapping[str, str]
     """All of it; it may hold secrets."""
@@ -36,8 +32,6 @@ class Launch:
 
 
 class Program(Protocol):
-    """A program that was started."""
-
     def poll(self) -> int | None:
         """Returns its exit code; None while it runs, or is still to run. Negative: a signal, or nobody knows."""
 
@@ -55,8 +49,6 @@ class Program(Protocol):
 
 
 class Backend(Protocol):
-    """Describes where programs run."""
-
     stays: bool
     """They go on when we end."""
 

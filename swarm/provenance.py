@@ -101,7 +101,6 @@ def machine() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -181,8 +181,6 @@ class ScoredGroup(msgspec.Struct, frozen=True):
 
 
 class TrainGroup(msgspec.Struct, frozen=True):
-    """Holds what the trainer needs of a group."""
-
     prompt: str
     completions: tuple[Completion, ...]
     advantages: tuple[float, ...]
@@ -232,8 +230,6 @@ class GradientEstimate(NamedTuple):
 
 
 class TrainReport(msgspec.Struct, frozen=True):
-    """Says what one policy update did."""
-
     loss: float
     grad_norm: float
     """Global L2 norm before clipping."""
@@ -273,8 +269,6 @@ class TrainReport(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """Says what generating elsewhere has cost, in all lives of a node."""
-
     requests: int
     tokens_in: int
     tokens_out: int

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command."""
-
     function: str
     """`module:function`, imported when called: of the core below swarm.cli, of a plugin in full."""
     help: str

@@ -65,8 +65,6 @@ class ElsewhereFlags:
 
 
 class SubmittedJob(Program, Protocol):
-    """A job that waits or runs."""
-
     @property
     def id(self) -> str:
         """Its name for the cluster."""

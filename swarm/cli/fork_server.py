@@ -115,8 +115,6 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """Asks one fork server for workers."""
-
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._turn = anyio.Lock()
@@ -228,7 +226,6 @@ def _fork() -> int:
 
 
 def _be(asked: _Asked) -> NoReturn:
-    """Becomes the worker."""
     from swarm.cli.main import run
 
     for standard in (1, 2):

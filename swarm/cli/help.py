@@ -41,11 +41,9 @@ class LayeredFormatter:
             self._formatter(console, options, panel.copy(entries=shown))
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
-        """Prints the line of usage."""
         self._formatter.render_usage(console, options, usage)
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
-        """Prints what a command does."""
         self._formatter.render_description(console, options, description)
 
     @cached_property
@@ -69,7 +67,6 @@ LAYERS = LayeredFormatter()
 
 
 def further(title: str, sort_key: int) -> Group:
-    """Returns a panel that the first layer leaves out."""
     return Group(title, sort_key=sort_key, help_formatter=_Further())
 
 

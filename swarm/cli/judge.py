@@ -197,8 +197,6 @@ def _of_record(name: str, settings: Settings) -> str:
 
 
 class Sitting(NamedTuple):
-    """Says how large an exam is."""
-
     questions: int
     """Per task."""
     samples: int
@@ -220,7 +218,7 @@ def _is_there(run: Run, settings: Settings, asked: Sitting) -> bool:
 
 def _examine(run: Run, settings: Settings, asked: Sitting, output: Path | None) -> None:
     who = candidates(run, settings.model, _say_left_out, asked.every)
-    rows = run_loop(_sit, run, settings, who, asked.questions, asked.samples)
+    rows = run_loop(_sit, run, settings, who, asked)
     written = msgspec.json.format(msgspec.json.encode(rows)) + b"\n"
     if output is None:
         run.store.put(keys.EXAM, written)
@@ -230,19 +228,19 @@ def _examine(run: Run, settings: Settings, asked: Sitting, output: Path | None) 
     say(f"{render(rows)}\n\n{output or run.store.describe(keys.EXAM)}")
 
 
-async def _sit(run: Run, settings: Settings, who: Sequence[Candidate], questions: int, samples: int) -> list[ExamRow]:
+async def _sit(run: Run, settings: Settings, who: Sequence[Candidate], asked: Sitting) -> list[ExamRow]:
     experiment = _experiment(run)
     settings = with_stages_of(experiment, with_tasks_of(run, experiment, settings))
     held_out = questions_of(experiment, settings)
     tasks = settings.task_table or NO_TASKS
     async with Scorer(settings.scorer_processes, settings.task_families, tasks) as scorer:
-        paper = await make_paper(scorer, held_out.profiles, questions)
+        paper = await make_paper(scorer, held_out.profiles, asked.questions)
         return await examine(
             who,
             paper,
             scorer,
             settings,
-            samples=samples,
+            samples=asked.samples,
             opened=partial(opened, run),
             on_model=lambda model: say(f"examining {model}"),
             leave_out=_say_left_out,

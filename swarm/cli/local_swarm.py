@@ -43,7 +43,6 @@ class LocalSwarm:
 
     @property
     def coordinators(self) -> tuple[Settings, ...]:
-        """One, or none."""
         if self.settings.clock == "own":
             return ()
         name = name_here(self.settings, COORDINATOR)
@@ -51,12 +50,10 @@ class LocalSwarm:
 
     @property
     def names(self) -> list[str]:
-        """Returns the ids of all nodes."""
         return [*(str(coordinator.node_id) for coordinator in self.coordinators), *self.worker_names]
 
     @property
     def worker_names(self) -> list[str]:
-        """Returns the ids of the workers."""
         return [str(worker.node_id) for worker in self.workers]
 
     def children(self, asked: StartRequest, loaded: Settings) -> list[DaemonChild]:

@@ -247,8 +247,6 @@ _looked: set[str] = set()
 
 
 class CommandTable(NamedTuple):
-    """The commands that plugins bring."""
-
     commands: dict[str, Command]
     groups: dict[str, str]
     problems: list[str]
@@ -304,7 +302,6 @@ def _is_known(arguments: Sequence[str]) -> bool:
 
 
 def main() -> None:
-    """Entry point of the `swarm` command."""
     raise SystemExit(run(sys.argv[1:]))
 
 

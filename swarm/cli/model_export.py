@@ -69,8 +69,6 @@ def export(
 
 
 class WrittenFolder(NamedTuple):
-    """Holds what was written into a model's folder."""
-
     what: str
     """`model` or `adapter`."""
     files: int

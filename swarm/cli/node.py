@@ -88,8 +88,6 @@ SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "t
 
 
 class NodeToStart(NamedTuple):
-    """Holds what a node is started with."""
-
     settings: Settings
     asked: StartRequest
 

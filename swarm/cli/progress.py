@@ -62,7 +62,6 @@ class Surviving:
 
 
 def _place(error: Exception) -> str:
-    """Returns where an error was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno}"
 
@@ -82,12 +81,10 @@ def round_line(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> str:
 
 
 async def short_pause() -> None:
-    """Waits until it is time to look again."""
     await anyio.sleep(REFRESH_SECONDS)
 
 
 def stopping_line(pace: StepPace) -> str:
-    """Returns what people are told after a Ctrl-C."""
     return f"stopping: every node finishes its step and saves ({pace}); Ctrl-C once more ends them at once"
 
 

@@ -87,7 +87,6 @@ _RULES = (
 
 
 def painted(text: str, stream: TextIO) -> str:
-    """Returns the text as this stream shows it."""
     if shows_colour(stream):
         for pattern, colour in _RULES:
             text = pattern.sub(f"\x1b[{colour}m\\1\x1b[0m", text)

@@ -34,8 +34,6 @@ _FOOTER = (
 
 @dataclass(frozen=True, kw_only=True)
 class SettingRow(Declared):
-    """One setting as listed."""
-
     value: Any
     source: str
 
@@ -141,7 +139,6 @@ def _cut(line: str) -> str:
 
 
 def render_each(rows: Sequence[SettingRow]) -> str:
-    """Returns all that is known of each."""
     return "\n\n".join(map(_described, rows))
 
 

@@ -97,8 +97,6 @@ async def _pause(seconds: float, ending: anyio.Event) -> bool:
 
 @dataclass
 class DaemonChild:
-    """One daemon."""
-
     node_id: str
     """Name of its node; with a `*` in it, of its nodes."""
     role: str
@@ -125,8 +123,6 @@ class DaemonChild:
 
 
 class Supervisor:
-    """Owns the daemons of one `swarm up`."""
-
     def __init__(self, environ: Mapping[str, str], forks: ForkServer | None = None) -> None:
         """`forks`: what starts workers; None: they are started as all others are."""
         self._environ = dict(environ)
@@ -184,7 +180,6 @@ class Supervisor:
             child.signal(number)
 
     def insist(self) -> None:
-        """End every child at once."""
         for child in self.children:
             child.signal(signals.SIGKILL)
 
@@ -229,7 +224,6 @@ def programs_beside(settings: Settings, workers: Sequence[str]) -> list[ProgramB
 
 
 def where(settings: Settings) -> tuple[str, ...]:
-    """Returns the flags that name the place and the experiment."""
     return ("--path", settings.place, "--experiment", settings.experiment)
 
 
@@ -241,8 +235,6 @@ def page_beside(settings: Settings) -> list[ProgramBeside]:
 
 
 class ProgramsBeside:
-    """Owns the programs beside one `swarm up`."""
-
     def __init__(
         self, programs: Sequence[ProgramBeside], environ: Mapping[str, str], patience: float = PATIENCE
     ) -> None:
@@ -267,7 +259,6 @@ class ProgramsBeside:
             waiting.cancel_scope.cancel()
 
     def insist(self) -> None:
-        """End them at once."""
         self._signal(signals.SIGKILL, self._running)
 
     def _signal(self, number: signals.Signals, titles: Iterable[str]) -> None:

@@ -59,8 +59,6 @@ ODD = (
 
 @dataclass(frozen=True)
 class Task:
-    """Holds the task that is tried."""
-
     task: str
     """Its full name."""
     profile: str
@@ -68,7 +66,6 @@ class Task:
     defined: Mapping[str, Parameters]
 
     def request(self, seed: int) -> QuestionRequest:
-        """Returns one of its questions."""
         return QuestionRequest.named(self.task, self.profile, seed)
 
 
@@ -221,8 +218,6 @@ def _times(report: TaskReport) -> str:
 
 @dataclass
 class TaskReport:
-    """Collects what a trial found."""
-
     questions: list[Question] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """What a run would suffer from."""
@@ -357,17 +352,14 @@ class TriedConversation:
 
     @property
     def replies(self) -> list[str | None]:
-        """Returns the replies after each turn."""
         return [*self._replies, None] if self.over else [*self._replies]
 
     @property
     def completion(self) -> Completion:
-        """Returns the conversation as far as it got."""
         earlier = zip(self.turns[:-1], self._replies, strict=False)
         return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply) for text, reply in earlier))
 
     async def score(self) -> GroupScore:
-        """Returns what the conversation is worth."""
         return await self._scorer.score(self._question.known_origin(), None, [self.completion])
 
 

@@ -21,8 +21,6 @@ _COMMON = ("path", "experiment")
 
 @dataclass(frozen=True)
 class Declared:
-    """One setting as it is declared."""
-
     name: str
     """In records, and in a settings file; of a table's key its flat name."""
     section: str

@@ -39,8 +39,6 @@ CADENCE = {"heartbeat_interval": 60.0, "liveness_timeout": 240.0, "reconcile_int
 
 
 class BucketUrl(NamedTuple):
-    """The parts of a bucket's URL."""
-
     scheme: str
     bucket: str
     prefix: str

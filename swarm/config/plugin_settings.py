@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PluginSettings(SettingSection):
-    """Declares the settings of one plugin."""
-
     section = "Plugins"
 
     def check(self, settings: Settings) -> None:
@@ -56,8 +54,6 @@ class PluginSettings(SettingSection):
 
 
 class Declaration(NamedTuple):
-    """A plugin and the settings that it declares."""
-
     entry: EntryPoint
     declared: type[PluginSettings]
 

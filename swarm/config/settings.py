@@ -303,7 +303,6 @@ class Settings(
     """Settings of plugins (plugin_settings.py) that are not at their defaults -> value; no setting itself."""
 
     def of(self, plugin: type[Declared]) -> Declared:
-        """Returns the settings that a plugin declares."""
         return plugin(**{f.name: self.held[f.name] for f in fields(plugin) if f.name in self.held})
 
     def value(self, name: str) -> Any:
@@ -333,7 +332,6 @@ class Settings(
 
     @property
     def trains(self) -> bool:
-        """Tells whether this node has a policy that learns."""
         return self.role == "worker"
 
     @property
@@ -373,7 +371,6 @@ class Settings(
 
     @property
     def private_folder(self) -> Path:
-        """Returns the key folder as an absolute path."""
         return Path(self.key_folder).expanduser().absolute()
 
     @property
@@ -400,12 +397,10 @@ class Settings(
 
     @property
     def most_local_groups(self) -> int:
-        """Returns the most own groups that a round may have."""
         return self.total_groups - self.adaptive_min_j if self.adaptive else self.local_groups
 
     @property
     def most_external_groups(self) -> int:
-        """Returns the most external groups that a round may ask for."""
         return self.max_j if self.adaptive else self.external_groups
 
     @property
@@ -427,13 +422,11 @@ class Settings(
 
     @property
     def initial_j(self) -> float:
-        """J that the adaptive rule begins with."""
         middle = min(max(self.total_groups / 2, self.adaptive_min_j), self.max_j)
         return middle if self.adaptive_initial_j is None else self.adaptive_initial_j
 
     @property
     def max_j(self) -> int:
-        """Returns the largest J of the adaptive rule."""
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
 
     @property

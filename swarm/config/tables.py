@@ -49,8 +49,6 @@ class SettingSection:
 
 
 class DeclaredTable(NamedTuple):
-    """A setting that is a table, as it is declared."""
-
     name: str
     variable: str
     form: type[SettingTable]
@@ -109,8 +107,6 @@ class DeclaredTable(NamedTuple):
 
 
 class KnownTables(NamedTuple):
-    """Every table of a class of settings."""
-
     by_name: Mapping[str, DeclaredTable]
     by_flat_name: Mapping[str, tuple[str, str]]
     """Flat name -> table and key."""

@@ -109,7 +109,6 @@ def _with_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def is_weight(value: object) -> TypeGuard[float]:
-    """Tells whether a task may have this weight."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST_WEIGHT
 
 

@@ -32,15 +32,11 @@ class Prompted(msgspec.Struct, frozen=True):
 
 
 class AskedTurn(msgspec.Struct, frozen=True):
-    """A turn of the model, and the reply to it."""
-
     text: str
     reply: str
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One completion."""
-
     text: str
     tokens: int
     finished: bool
@@ -54,8 +50,6 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class AskedQuestion(msgspec.Struct, frozen=True):
-    """Holds what came of one question."""
-
     model: str
     task: str
     profile: str

@@ -61,7 +61,6 @@ class Candidate(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Returns the model that is examined, for messages."""
         return self.where or self.start
 
 

@@ -97,8 +97,6 @@ class Ask:
 
 @dataclass(frozen=True)
 class ScoreAnswer:
-    """Score the answer and record what it earned."""
-
     slot: Slot
 
 

@@ -37,8 +37,6 @@ from swarm.types import Completion, Policy, Question, TrainGroup
 
 
 class MeasuredTask(msgspec.Struct, frozen=True):
-    """One task as a model does it."""
-
     task: str
     questions: int
     generations: int
@@ -88,8 +86,6 @@ LEAST, MOST = 0.2, 0.8
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """Says which tasks to ask."""
-
     mixture: str | None
     """Mixture as SWARM_MIXTURE has it; None: there is none."""
     tasks: tuple[str, ...]
@@ -133,8 +129,6 @@ Tell = Callable[[str], None]
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """Holds what came of a probe."""
-
     model: str
     measured: tuple[MeasuredTask, ...]
     proposal: Proposal

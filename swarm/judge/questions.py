@@ -34,7 +34,6 @@ class HeldOutQuestions:
     """Task, by its full name -> profile."""
 
     def request(self, slot: Slot) -> QuestionRequest:
-        """Returns what makes the question of one round and node."""
         seed = held_out_seed(self.seed, "held-out", slot.node, slot.round)
         task = self._task(slot)
         return QuestionRequest.named(task, self.profiles[task], seed)

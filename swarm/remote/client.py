@@ -94,7 +94,6 @@ class HttpClient:
         return read if success else failure_of(response.status_code, headers, read, time.time())
 
     def hidden(self, text: str) -> str:
-        """Returns a text without the key."""
         return self._key.hidden_in(text) if self._key else text
 
 

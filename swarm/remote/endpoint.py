@@ -70,7 +70,6 @@ class EndpointGenerator(RemoteWriter):
         return Bill(usage.requests, usage.tokens_in, usage.tokens_out, usage.money, closed=self._spent)
 
     def as_json(self) -> bytes:
-        """Encodes as JSON what the endpoint has cost so far."""
         return msgspec.json.encode(self.usage)
 
     def take_up(self, former: bytes) -> None:

@@ -145,7 +145,6 @@ class EndpointConfig:
 
     @property
     def terms(self) -> Terms:
-        """Returns how it is asked."""
         return Terms(
             concurrency=self.concurrency,
             patience=self.patience,

@@ -110,7 +110,6 @@ def _size(text: str) -> int:
 
 # ── what comes back ─────────────────────────────────────────────────────────────────────────────────────────────────
 def most_bytes(config: EndpointConfig) -> int:
-    """Returns the most bytes that a reply may have."""
     return _OVERHEAD + _BYTES_PER_CHARACTER * config.characters
 
 

@@ -92,8 +92,6 @@ LOOK_AGAIN = 0.5
 
 
 class Generation:
-    """The requests of one call, and what came of them."""
-
     def __init__(
         self, terms: Terms, limits: ServerLimits, costs: Sequence[Tokens], size: int, seed: int, *, began: float
     ) -> None:
@@ -297,9 +295,7 @@ class _Written:
         self._groups: Groups = []
 
     async def wait(self) -> None:
-        """Waits for them."""
         self._groups = await self._writer.write(self._call)
 
     def groups(self) -> Groups:
-        """Returns them."""
         return self._groups

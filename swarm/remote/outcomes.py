@@ -37,8 +37,6 @@ class Tokens(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """One usable reply."""
-
     completions: tuple[Completion, ...]
     spent: Tokens = Tokens(0, 0)
     estimated: int = 0
@@ -46,8 +44,6 @@ class Reply(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Says why there is no reply."""
-
     kind: Kind
     detail: str
     """What a stranger's words of it have are printable and cut."""

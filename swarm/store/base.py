@@ -86,8 +86,6 @@ _AT_ONCE = 8
 
 
 class Kind(StrEnum):
-    """Says what stands at a name."""
-
     FILE = "file"
     PREFIX = "prefix"
     """A folder, or the common start of several keys."""
@@ -96,8 +94,6 @@ class Kind(StrEnum):
 
 
 class Entry(NamedTuple):
-    """One name in a listing."""
-
     name: str
     """The last part of its key."""
     kind: Kind

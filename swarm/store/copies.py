@@ -49,8 +49,6 @@ def no_room(error: OSError) -> StoreError:
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 class Copy(NamedTuple):
-    """One file, copied."""
-
     file: str
     """Its path on this machine."""
     sha256: str
@@ -94,7 +92,6 @@ class Copies:
         return target
 
     def remove(self) -> None:
-        """All of them."""
         if self._folder:
             self._folder.cleanup()
 

@@ -46,8 +46,6 @@ listing."""
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Says where a path lies."""
-
     kind: str
     """Name as in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such
     table."""
@@ -59,8 +57,6 @@ class FileSystem:
 
 
 class Writing(NamedTuple):
-    """Holds what trying to write showed."""
-
     there: bool
     """The shared place exists."""
     parent: str

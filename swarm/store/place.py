@@ -15,7 +15,6 @@ from typing import Protocol
 from swarm import entry_points
 from swarm.config.place import bucket_url, is_url, plugin_of
 from swarm.store.folder.beneath import EXPERIMENTS as EXPERIMENTS
-from swarm.store.run import Run
 from swarm.store.shared_place import Place as Place
 
 REPLICATED = "replicated.json"
@@ -62,13 +61,6 @@ def replicated_places(what: str) -> ReplicatedPlaces:
     """
     found: ReplicatedPlaces = entry_points.needed(entry_points.PLACES, "syncthing", what)
     return found
-
-
-def open_folder(folder: Path) -> Run:
-    """Returns the run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
-    from swarm.store.folder.store import FolderStore
-
-    return Run(folder.resolve().name, FolderStore(folder))
 
 
 class ReplicatedPlaces(Protocol):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Place(ABC):
-    """Opens, lists, moves and removes experiments."""
-
     KIND = "a folder"
     """What it is, where it is said that it cannot do something."""
 
@@ -97,7 +95,6 @@ class Place(ABC):
         """
 
     def store(self, name: str, writer: str | None) -> Store:
-        """Opens the store of an experiment, there or not."""
         return self.beside(f"{EXPERIMENTS}/{name}", writer)
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:

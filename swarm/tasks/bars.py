@@ -126,8 +126,6 @@ if _syscall is not None:
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar."""
-
     name: str
     up: bool
     detail: str
@@ -135,8 +133,6 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Bars:
-    """The bars of one server."""
-
     def __init__(
         self,
         bars: Sequence[Bar] = (),
@@ -149,7 +145,6 @@ class Bars:
 
     @property
     def up(self) -> tuple[str, ...]:
-        """Returns names of those that are up."""
         return tuple(bar.name for bar in self.bars if bar.up)
 
     def close_calls(self, *, reading: bool = False) -> None:

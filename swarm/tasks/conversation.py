@@ -37,8 +37,6 @@ Said = str | None
 
 
 class Conversing(msgspec.Struct, frozen=True):
-    """Says how a task converses."""
-
     turns: int
     """Turns of the model, at most: 2 to swarm.types.MOST_TURNS; 1 for who asks no more and reads the text."""
     reads: Reads = "answer"

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import msgspec
 
-from swarm.tasks.definitions import Parameters
+from swarm.tasks.definitions import Parameters, profile_of
 from swarm.types import FIRST_FAMILY, Origin, Question, full_task
 
 if TYPE_CHECKING:
@@ -56,8 +56,6 @@ INDEX_LIMIT = 2**20
 
 
 class QuestionRequest(msgspec.Struct, frozen=True):
-    """One question to generate."""
-
     task: str
     profile: str
     seed: int
@@ -81,7 +79,6 @@ class QuestionRequest(msgspec.Struct, frozen=True):
 
     @property
     def full_task(self) -> str:
-        """Returns the task's name among those of all families."""
         return full_task(self.family, self.task)
 
 
@@ -99,8 +96,6 @@ class Behaviour(Protocol):
 
 
 class TaskFamily(Protocol):
-    """Describes what a family is."""
-
     @property
     def name(self) -> str:
         """Letters, digits, `_`, `.` and `-`; part of every origin."""
@@ -136,6 +131,19 @@ class DefinableFamily(TaskFamily, Protocol):
 
         Light. What is wrong with parameters that only asking can tell, its behaviour's `prepare` raises as ConfigError.
         """
+
+
+class DefinedTasks:
+    """Has what families have in common that ask nothing but tasks which a run defines, each in a profile of its own."""
+
+    def __init__(self, tasks: Mapping[str, Parameters] | None = None) -> None:
+        self._tasks = dict(tasks or {})
+
+    def profiles(self) -> Mapping[str, Sequence[str]]:
+        return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
+
+    def define(self, tasks: Mapping[str, Parameters]) -> Self:
+        return type(self)({**self._tasks, **tasks})
 
 
 # ── answers that are executed ───────────────────────────────────────────────────────────────────────────────────────

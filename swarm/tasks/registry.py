@@ -200,7 +200,6 @@ class Families:
 
     @property
     def executing(self) -> tuple[str, ...]:
-        """Tasks whose answers are executed."""
         executing = {name: getattr(family, "executing", ()) for name, family in self._families.items()}
         return tuple(full_task(name, task) for name, tasks in executing.items() for task in tasks)
 
@@ -210,7 +209,6 @@ class Families:
         return origin.task in getattr(self._families[origin.family], "executing", ())
 
     def trial(self, question: Question, answer: str) -> Trial:
-        """Returns how an answer that is executed is tried."""
         return cast(ExecutingBehaviour, self._behaviour(question.known_origin().family)).trial(question, answer)
 
     def _family(self, name: str) -> TaskFamily:

@@ -44,7 +44,6 @@ class ContextName(NamedTuple):
 
 
 def context_name(group: RolloutGroup) -> ContextName:
-    """Returns the name of a group."""
     return ContextName(group.peer_id, RoundKey(group.round, group.stage), group.slot, _digest(group))
 
 

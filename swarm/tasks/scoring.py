@@ -87,7 +87,6 @@ class Scorer:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the servers that are running."""
         return tuple(server.pid for server in self._servers if server.pid is not None)
 
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
@@ -245,7 +244,6 @@ class ScoringQueue:
                 await self._send([unfinished], server)
 
     def close(self) -> None:
-        """Closes the queue, when no server works on it any longer."""
         self._arrivals.close()
         self._waiting.close()
 
@@ -267,8 +265,6 @@ class ScoringQueue:
 
 
 class _Errand:
-    """A request, and whoever waits for its reply."""
-
     def __init__(self, request: Request) -> None:
         self.request = request
         self.wanted = True

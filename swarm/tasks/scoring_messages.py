@@ -20,8 +20,6 @@ from swarm.types import Origin, Question
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Says what a server is to serve."""
-
     families: tuple[str, ...]
     """Families as SWARM_TASK_FAMILIES names them."""
     tasks: dict[str, dict[str, Any]] = {}
@@ -31,18 +29,14 @@ class Setup(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, families: Sequence[str], tasks: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Makes a setup that can be sent."""
         own = own_codes((*families, tasks))
         return cls(tuple(map(plain, families)), plain(tasks), tuple(sorted(map(str, own))))
 
     def typed(self) -> tuple[tuple[str, ...], dict[str, dict[str, Any]]]:
-        """Families and tasks as the node had them."""
         return retyped(self.families, self.own), retyped(self.tasks, self.own)
 
 
 class MakeQuestion(msgspec.Struct, frozen=True, tag="make"):
-    """Generate this question."""
-
     question: QuestionRequest
 
     @property
@@ -110,8 +104,6 @@ class Unable(msgspec.Struct, frozen=True, tag="unable"):
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):
-    """The generated question."""
-
     question: Question
 
 

@@ -81,7 +81,6 @@ BROKEN = (
 
 
 def main() -> None:
-    """Serve until stdin ends."""
     requests, replies = _take_over_standard_streams()
     messages = _messages(requests)
     setup = _decode_setup(next(messages))
@@ -152,8 +151,6 @@ def _require_bars(families: Families, bars: Bars) -> None:
 
 
 class Bad(Enum):
-    """Says why an answer has no reward, or a turn no reply."""
-
     KILLED = auto()
     FAILED = auto()
 
@@ -166,15 +163,12 @@ Found = Raw | Bad
 
 
 class ScoringServer(NamedTuple):
-    """A server that is ready."""
-
     families: Families
     bars: Bars
     nursery: Nursery | None
     """Where answers are executed, if a task of the run has that."""
 
     def serve(self, batch: RequestBatch) -> Sequence[Reply | Unfinished]:
-        """Answer the requests of a batch, in order."""
         before = seconds_of_children()
         job = functools.partial(_batch_job, self.families, self.bars, batch.requests)
         frames = run_bounded(job, batch.limits)

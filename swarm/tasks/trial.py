@@ -64,8 +64,6 @@ _PID_BYTES = 8
 
 
 class TrialOutcome(NamedTuple):
-    """Holds what came of a trial."""
-
     frames: list[bytes]
     """One of one reward in a list, as of any group; none if it came to no end."""
     seconds: float
@@ -90,14 +88,11 @@ def _confine(bars: Bars) -> None:
 
 
 def receiver(fd: int) -> Receive:
-    """Reads messages from a pipe."""
     return functools.partial(read_frame, fd, MESSAGE_LIMIT)
 
 
 # ── the nursery ─────────────────────────────────────────────────────────────────────────────────────────────────────
 class Nursery:
-    """The server's side."""
-
     def __init__(self, line: socket.socket) -> None:
         self._line = line
 
@@ -183,6 +178,5 @@ def _by_a_signal(child: BoundedChild) -> bool:
 
 
 def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
-    """Serves, in the candidate."""
     _confine(bars)
     serve(receiver(PASSED_FD), emit)

@@ -34,8 +34,6 @@ Mixture = Weighted
 
 @dataclass(frozen=True)
 class Universe:
-    """The tasks of one run."""
-
     profiles: Mapping[str, str]
     """Task, by its full name -> profile; in the order in which they are drawn from."""
     weights: Mapping[str, float]

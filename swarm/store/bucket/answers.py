@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 
 class Trouble(NamedTuple):
-    """Says why a request failed."""
-
     said: str
     """In words, with status and code where there are any."""
     passing: bool
@@ -20,8 +18,6 @@ class Trouble(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """Says what a code means."""
-
     said: str
     advice: str
     passing: bool = False

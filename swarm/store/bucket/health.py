@@ -45,8 +45,6 @@ def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[Buc
 
 
 class BucketHealth(Health):
-    """Measures a bucket's health."""
-
     def __init__(self, client: Objects, probe: str, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.
 

@@ -267,8 +267,6 @@ def _offset(prefix: str, after: str) -> str:
 
 
 class _Found:
-    """Collects the entries of one page."""
-
     def __init__(self, tags: bool, bundles: bool) -> None:
         self.entries: dict[tuple[str, bool], Entry] = {}
         """By name, and whether it is a prefix: neither hides the other. A prefix comes first, so that who keeps one of

@@ -28,8 +28,6 @@ class OddNameError(Exception):
 
 
 class ObjectMeta(TypedDict):
-    """States what a listing says of an object."""
-
     path: str
     last_modified: datetime
     size: int
@@ -37,8 +35,6 @@ class ObjectMeta(TypedDict):
 
 
 class Got(NamedTuple):
-    """An object."""
-
     data: bytes
     tag: str
     mark: str = ""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class ObjectsPlace(Place):
-    """Experiments that are prefixes of names."""
-
     prefix = ""
     """Part of all names."""
 
@@ -64,8 +62,6 @@ class ObjectsPlace(Place):
 
 
 class BucketPlace(ObjectsPlace):
-    """A prefix of a bucket."""
-
     KIND = "a bucket"
 
     def __init__(self, url: BucketUrl) -> None:

@@ -55,8 +55,6 @@ def nearest_existing(path: Path) -> Path:
 
 
 class FolderHealth(Health):
-    """Measures a folder's health."""
-
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""
         self.probe = probe
@@ -86,7 +84,6 @@ class FolderHealth(Health):
         return f"no folders, or no permission to write in them: {', '.join(closed)}" if closed else ""
 
     def room(self) -> Room:
-        """Ask how much may still be written."""
         return room_at(nearest_existing(self._path))
 
     def written_now(self) -> float:
@@ -101,7 +98,6 @@ class FolderHealth(Health):
             return 0.0
 
     def file_system(self) -> FileSystem:
-        """Finds out on which file system the place lies."""
         return filesystem_of(self._path)
 
     def survey(self) -> Survey:

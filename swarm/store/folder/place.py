@@ -59,8 +59,6 @@ def _is_known_as_folder(path: Path) -> bool:
 
 
 class FolderPlace(Place):
-    """A directory, local or mounted."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 

@@ -12,22 +12,20 @@ from swarm.config.task_table import FITTING
 from swarm.extras import lacking
 from swarm.tasks.dataset.definition import DatasetDefinition, read_definition
 from swarm.tasks.dataset.scorers import CUSTOM, SCORERS
-from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
-from swarm.tasks.family import Behaviour, TaskFamily
+from swarm.tasks.definitions import Parameters, malformed, refuse_other
+from swarm.tasks.family import Behaviour, DefinedTasks
 
 FAMILY = "dataset"
 SCORERS_VERSION = "1"
 """Version of all that makes a question of a row and a reward of an answer: the rows' own is in the profile."""
 
 
-class Datasets:
-    """The family of some tasks; see swarm.tasks.family."""
-
+class Datasets(DefinedTasks):
     name = FAMILY
 
     def __init__(self, tasks: Mapping[str, Parameters] | None = None) -> None:
         """Raises ConfigError: a task's parameters cannot be, or a library is missing."""
-        self._tasks = dict(tasks or {})
+        super().__init__(tasks)
         self._definitions = {name: read_definition(name, parameters) for name, parameters in self._tasks.items()}
         self._versions = dict(chain.from_iterable(map(_installed, self._definitions.values())))
         for definition in self._definitions.values():
@@ -49,12 +47,7 @@ class Datasets:
         """Tasks whose answers are executed; see swarm.tasks.trial."""
         return [name for name, definition in self._definitions.items() if definition.kind.executes]
 
-    def profiles(self) -> Mapping[str, Sequence[str]]:
-        """Returns each task in one of its own."""
-        return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
-
     def behaviour(self) -> Behaviour:
-        """See swarm.tasks.dataset.questions."""
         from swarm.tasks.dataset.questions import DatasetQuestions
 
         return DatasetQuestions(self._definitions)
@@ -86,10 +79,6 @@ class Datasets:
             what = completed["dataset"] if key == "sha256" else definition.scorer
             refuse_other(name, what, parameters.get(key, got), got)
         return completed | digests
-
-    def define(self, tasks: Mapping[str, Parameters]) -> TaskFamily:
-        """This family with these tasks."""
-        return Datasets({**self._tasks, **tasks})
 
 
 def _installed(definition: DatasetDefinition) -> Iterator[tuple[str, str]]:

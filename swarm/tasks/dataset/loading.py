@@ -54,11 +54,9 @@ class LoadedTask(NamedTuple):
     scorer: ScorerFunctions
 
     def row(self, number: int) -> ScorerRow:
-        """Returns one row, as a scorer sees it."""
         return as_row(self.definition, self.rows[number])
 
     def own(self, number: int) -> str:
-        """Returns a row's own answer, as a completion would have it."""
         return self.scorer.own(self.row(number))
 
 

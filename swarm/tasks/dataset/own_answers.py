@@ -98,7 +98,6 @@ def _problem(task: LoadedTask, number: int) -> str:
 
 
 def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
-    """Returns all of it as one text."""
     named, rows = sorted(wrong)[:NAMED], len(task.rows)
     each = "; ".join(f"row {one + 1}: {task.own(one)!r:.50} {wrong[one]}" for one in named)
     more = f"; and {len(wrong) - len(named):,} more" if len(wrong) > len(named) else ""
@@ -111,6 +110,5 @@ def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
 
 
 def say_on_stderr(text: str) -> None:
-    """A line for the node's log."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

@@ -44,8 +44,6 @@ STRICT = Scoring(strict.is_right, strict.asked, 256)
 
 
 class GymDefinition(NamedTuple):
-    """A task as the library knows it."""
-
     name: str
     dataset: str
     options: Mapping[str, Any]
@@ -97,7 +95,6 @@ def score(definition: GymDefinition, made: Entry, answer: str) -> float:
 
 
 def _raw(made: Entry, answer: str) -> float:
-    """Returns the dataset's own score."""
     with quiet():
         return float(made[0].score_answer(answer, made[1]))
 

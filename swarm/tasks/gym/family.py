@@ -26,7 +26,6 @@ class ReasoningGym:
 
     @functools.cached_property
     def version(self) -> str:
-        """Returns the version of the installed package, from its metadata."""
         import importlib.metadata  # imports the half of `email`
 
         return importlib.metadata.version(FIRST_FAMILY)
@@ -37,7 +36,6 @@ class ReasoningGym:
         return {profile: tuple(tasks) for profile, tasks in PROFILES.items()} | own
 
     def behaviour(self) -> Behaviour:
-        """See swarm.tasks.gym.questions."""
         from swarm.tasks.gym.questions import GymQuestions
 
         return GymQuestions(self._tasks)

@@ -32,8 +32,6 @@ LIMITS = Limits()
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Holds what came of one trial."""
-
     seconds: float = 0.0
     prompt: int = 0
     """Characters."""

@@ -49,7 +49,6 @@ class GymQuestions:
             first_questions.check(entries.definition_of(name, parameters))
 
     def make(self, origin: Origin) -> Question:
-        """Returns the question of an origin."""
         entry = self._entry(origin)[1]
         return Question(entry["question"], origin, entry["answer"], entries.plain(entry["metadata"]))
 

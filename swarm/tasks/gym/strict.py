@@ -81,7 +81,6 @@ def _form(pattern: str, flags: int = 0) -> Check:
 
 
 def _number(text: str) -> float | None:
-    """Returns a finite one."""
     try:
         found = float(text)
     except ValueError:

@@ -128,13 +128,10 @@ def read(name: str, path: Path) -> bytes:
 
 
 def digest_of(text: bytes) -> str:
-    """Returns SHA-256 of the file's bytes."""
     return hashlib.sha256(text).hexdigest()
 
 
 class TaskFile(NamedTuple):
-    """Holds what a task's file defines."""
-
     path: Path
     functions: dict[str, Callable[..., Any]]
     conversing: Conversing | None

@@ -17,8 +17,6 @@ Tolerance = Annotated[float, Meta(ge=0, le=1e300)]
 
 
 class ScorerRow(NamedTuple):
-    """One row as a scorer sees it."""
-
     columns: Mapping[str, Any]
     truth: Any
     """What is in the answer's column; after `answer_after`, where that is given."""
@@ -27,13 +25,10 @@ class ScorerRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Returns the truth as text."""
         return self.truth if isinstance(self.truth, str) else str(self.truth)
 
 
 class ScorerFunctions(NamedTuple):
-    """Holds the functions of a scorer."""
-
     score: Callable[[ScorerRow, str], float]
     """Returns the reward of one answer, in [0, 1]. Raises whatever it likes."""
     check: Callable[[ScorerRow], object] = lambda _row: None

@@ -14,7 +14,6 @@ from swarm.tasks.dataset.strict_json import equal, loads
 
 
 def _score(row: ScorerRow, answer: str) -> float:
-    """1 for an equal value."""
     try:
         value = loads(answer)
     except ValueError:

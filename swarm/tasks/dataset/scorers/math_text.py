@@ -47,7 +47,6 @@ _WARM = (
 
 
 def score(row: ScorerRow, answer: str) -> float:
-    """1 for the same value."""
     import math_verify  # seconds, and an extra: only who asks such a task has it, since `prepare`
 
     if _WORDS.fullmatch(row.text.strip()):

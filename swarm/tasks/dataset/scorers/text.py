@@ -22,7 +22,6 @@ _LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])[).:]?", re.ASCII)
 
 
 def _exact(row: ScorerRow, answer: str) -> float:
-    """1 for the very text."""
     given, wanted = answer.strip(), row.text.strip()
     if row.options.get("ignore_case"):
         given, wanted = given.casefold(), wanted.casefold()
@@ -41,7 +40,6 @@ def _check_exact(row: ScorerRow) -> None:
 
 
 def _choice(row: ScorerRow, answer: str) -> float:
-    """1 for the right letter."""
     return float(_parse(answer) == _letter_of(row))
 
 
@@ -63,7 +61,6 @@ def _letter_of(row: ScorerRow) -> str:
 
 
 def _regex(row: ScorerRow, answer: str) -> float:
-    """1 where all of the answer matches."""
     return float(_pattern(row).fullmatch(answer) is not None)
 
 

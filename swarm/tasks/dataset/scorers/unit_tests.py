@@ -42,7 +42,6 @@ def check(row: ScorerRow) -> None:
 
 
 def trial(row: ScorerRow, answer: str) -> Trial:
-    """Returns how an answer is tried."""
     source = "\n".join(filter(None, [_column(row, "prefix"), code_of(answer)]))
     return Trial(source, functools.partial(verdict, tests_of(row)))
 
@@ -75,8 +74,6 @@ _PASSED, _FAILED, _ERRORS = "_swarm_passed", "_swarm_failed", "_swarm_errors"
 
 
 class Tests(msgspec.Struct, frozen=True):
-    """Holds the tests that an answer has to pass."""
-
     source: str
     entry_point: str = ""
     """The function that `check(candidate)` is called with; where it is empty, the source's own statements are all."""
