@@ -119,12 +119,8 @@ def clean(
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""
-    named = named_flags(name, experiment_flags)
-    if named.experiment is None:  # what is deleted is never what the settings happen to say
-        raise ConfigError("name the experiment to delete: swarm experiment clean NAME")
-    settings = settings_from(named)
+    settings = _named(name, experiment_flags, "name the experiment to delete: swarm experiment clean NAME")
     place = open_place(settings.place)
-    place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)
     if live := live_nodes(run, time.time(), settings.cadence.liveness_timeout) or beating_elsewhere(run, settings):
         raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
@@ -148,6 +144,17 @@ def clean(
             place.remove(run.experiment)
         say(f"deleted {run.store.describe(part)} ({sizes[part]})")
     return 0
+
+
+def _named(name: str | None, experiment_flags: CommonFlags | None, lacking: str) -> Settings:
+    """Returns the settings with an experiment that is there, and that was named: what is deleted is never what the
+    settings happen to say. Raises ConfigError: `lacking`, nobody named one."""
+    named = named_flags(name, experiment_flags)
+    if named.experiment is None:
+        raise ConfigError(lacking)
+    settings = settings_from(named)
+    open_place(settings.place).require(settings.experiment)
+    return settings
 
 
 def _is_there(run: Run, part: str) -> bool:
@@ -190,13 +197,8 @@ def prune(
         keep: Rounds that stay. [default: ROLLOUT_KEEP_LAST_N_ROUNDS]
         delete: Delete them, without an archive.
     """
-    experiment_flags = named_flags(name, experiment_flags)
-    if experiment_flags.experiment is None:
-        raise ConfigError("name the experiment: swarm experiment prune NAME")
-    settings = settings_from(experiment_flags)
-    place = open_place(settings.place)
-    place.require(settings.experiment)
-    run = place.open(settings.experiment, writer=f"prune-{uuid.uuid4().hex[:8]}")
+    settings = _named(name, experiment_flags, "name the experiment: swarm experiment prune NAME")
+    run = open_place(settings.place).open(settings.experiment, writer=f"prune-{uuid.uuid4().hex[:8]}")
     refuse_foreign(run)
     keep = settings.keep_last_rounds if keep is None else keep
     pruning = replace(settings, cleanup=True, archive_old=not delete, keep_last_rounds=keep)

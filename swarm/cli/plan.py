@@ -55,13 +55,9 @@ def plan(
     talk = longest_talk(settings)
     made = make_plan(settings, nodes, in_process, talk, far)
     found = [] if made.fits else remedies_of(made, settings, talk)
-    sys.stdout.write((_json(made, found) if as_json else _text(made, found, settings)) + "\n")
+    parts = [_json(made, found)] if as_json else [render_plan(made, settings), render_remedies(found)]
+    sys.stdout.write("\n".join(filter(None, parts)) + "\n")
     return 0 if made.fits else 1
-
-
-def _text(made: Plan, found: Sequence[Remedy], settings: Settings) -> str:
-    parts = (render_plan(made, settings), render_remedies(found))
-    return "\n".join(filter(None, parts))
 
 
 def _json(made: Plan, found: Sequence[Remedy]) -> str:

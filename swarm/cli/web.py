@@ -29,6 +29,7 @@ from swarm.extras import lacking
 from swarm.node.process.host import this_process
 from swarm.planner.open_files import limit, raise_limit
 from swarm.records.made_by import as_ours
+from swarm.remote.key import is_loopback
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
 from swarm.views.text import size
@@ -171,7 +172,7 @@ def _end_when_closed(server: uvicorn.Server) -> None:
 
 def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
     """Returns a socket that listens. Raises ConfigError: it cannot, or nobody could ask it by an allowed name."""
-    if not _is_loopback(host) and not allowed:
+    if not is_loopback(host) and not allowed:
         raise ConfigError(
             f"--host {host} lets other machines in over plain HTTP. Name by --allow-host what they call this "
             "one, or leave it at 127.0.0.1 and tunnel (ssh -L)"
@@ -183,10 +184,6 @@ def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
         raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another --port, 0 for any") from None
 
 
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
 def _guard(port: int, allowed: frozenset[str]) -> Guard:
     from swarm.web.guard import LOOPBACK, Guard
 
@@ -195,6 +192,6 @@ def _guard(port: int, allowed: frozenset[str]) -> Guard:
 
 def _link(address: tuple[Any, ...], allowed: frozenset[str], guard: Guard) -> str:
     """Returns the link that lets the next browser in."""
-    name = next(iter(sorted(allowed)), "localhost") if not _is_loopback(address[0]) else "localhost"
+    name = next(iter(sorted(allowed)), "localhost") if not is_loopback(address[0]) else "localhost"
     host = "127.0.0.1" if address[0].startswith("127.") else "[::1]" if address[0] == "::1" else name
     return f"http://{host}:{address[1]}/?token={guard.token}"

@@ -119,7 +119,7 @@ def bucket_url(text: str) -> BucketUrl:
             f"{', '.join(_OPTIONS)}, and URLs are printed and logged: {_FORM}; credentials come from the environment "
             "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...) or the provider's usual files"
         )
-    found = BucketUrl(parts.scheme.lower(), parts.netloc, _prefix(parts.path), **options)
+    found = BucketUrl(parts.scheme.lower(), parts.netloc, parts.path.strip("/"), **options)
     if found.scheme == HUB:
         found = _of_the_hub(found)
         endpoint = urlsplit(found.endpoint)
@@ -137,10 +137,6 @@ def _of_the_hub(url: BucketUrl) -> BucketUrl:
     if url.endpoint or not (_BUCKET.fullmatch(user) and bucket):
         raise ConfigError("expected hf://USER/BUCKET/PREFIX, with the user or organization whose bucket it is")
     return url._replace(scheme="s3", bucket=bucket, prefix=prefix, endpoint=f"{GATEWAY}/{user}")
-
-
-def _prefix(path: str) -> str:
-    return path.strip("/")
 
 
 def _check(url: BucketUrl, scheme: str, host: str) -> None:

@@ -306,18 +306,15 @@ def _check_dynamic_sampling(settings: Settings) -> None:
     if settings.dynamic_sampling == 1:
         return
     said = f"{variable('dynamic_sampling')} = {settings.dynamic_sampling}"
-    others = (
-        ("staleness", settings.staleness, "0"),
-        ("max_stages", settings.max_stages > 1, "1"),
-        ("adaptive", settings.adaptive, "False"),
-        ("publish_frequency", settings.publish_frequency == "generation", "stage"),
-    )
-    for name, at_work, instead in others:
-        if at_work:
-            raise ConfigError(
-                f"{said} and {variable(name)} = {getattr(settings, name)} exclude each other: how many questions are "
-                f"asked is known only once they are scored; leave one of them out, or set {variable(name)}={instead}"
-            )
+    known = "how many questions are asked is known only once they are scored; leave one of them out, or set"
+    at_work = {
+        "staleness": (settings.staleness, "0"),
+        "max_stages": (settings.max_stages > 1, "1"),
+        "adaptive": (settings.adaptive, "False"),
+        "publish_frequency": (settings.publish_frequency == "generation", "stage"),
+    }
+    for name, (is_at_work, instead) in at_work.items():
+        _refuse_together(settings, said, name, is_at_work, f"{known} {variable(name)}={instead}")
     if (most := settings.local_groups * settings.dynamic_sampling) > settings.limits.peer_groups:
         raise ConfigError(
             f"{said} may ask {most} questions a round, and peers take at most {variable('peer_groups')} = "
@@ -346,16 +343,16 @@ def _check_stages(settings: Settings) -> None:
     if settings.max_stages == 1:
         return
     stages = f"{variable('max_stages')} = {settings.max_stages}"
-    if settings.staleness:
-        raise ConfigError(
-            f"{stages} and {variable('staleness')} = 1 exclude each other: a stage asks with the answers of the one "
-            "before it, so none can be generated ahead; leave one of them out"
-        )
-    if settings.publish_frequency == "round":
-        raise ConfigError(
-            f"{stages} and {variable('publish_frequency')} = round exclude each other: the answers of a stage are what "
-            "peers are shown in the next one; choose stage or generation"
-        )
+    alone = "a stage asks with the answers of the one before it, so none can be generated ahead; leave one of them out"
+    _refuse_together(settings, stages, "staleness", settings.staleness, alone)
+    shown = "the answers of a stage are what peers are shown in the next one; choose stage or generation"
+    _refuse_together(settings, stages, "publish_frequency", settings.publish_frequency == "round", shown)
+
+
+def _refuse_together(settings: Settings, said: str, name: str, is_at_work: object, why: str) -> None:
+    """Raises ConfigError: a setting is at work that excludes the one that is said."""
+    if is_at_work:
+        raise ConfigError(f"{said} and {variable(name)} = {getattr(settings, name)} exclude each other: {why}")
 
 
 def _check_adaptive(settings: Settings, given: set[str]) -> None:

@@ -178,11 +178,3 @@ class EndpointConfig:
 
 def _refused(name: str, expected: str, value: object) -> ConfigError:
     return ConfigError(f"endpoint: {name} must be {expected}, got {quoted(value)}")
-
-
-def _check_key_variable(name: str) -> None:
-    if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ConfigError(
-            "endpoint: key_variable must be the NAME of an environment variable, such as OPENAI_API_KEY;"
-            " what is there is not repeated, since it may be a key"
-        )

@@ -52,11 +52,7 @@ def _print(file: "parquet.ParquetFile", columns: Sequence[str]) -> None:  # type
     chosen = [name for name in names if name in columns] if columns else names
     for batch in file.iter_batches(ROWS_AT_A_TIME, columns=chosen or names[:1], use_threads=False):
         for row in batch.to_pylist():
-            sys.stdout.buffer.write(msgspec.json.encode(row, enc_hook=_text) + b"\n")
-
-
-def _text(value: object) -> str:
-    return str(value)
+            sys.stdout.buffer.write(msgspec.json.encode(row, enc_hook=str) + b"\n")
 
 
 if __name__ == "__main__":
