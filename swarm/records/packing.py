@@ -1,7 +1,6 @@
 """Files packed into one: a gzipped tar of regular files (POSIX ustar), which any tar unpacks.
 
-    pack(files) ─▶ bytes        PackWriter(file) ─▶ add, add_from ─▶ close
-    members(file, most) ─▶ PackedMember, one after the other: `data`, or `copy_to`
+    pack(files) ─▶ bytes        members(file, most) ─▶ PackedMember, one after the other
 
 What is read may be a stranger's, so nothing but regular files is taken: no links, devices, folders, holes or extended
 headers. A name is what the caller makes of it. No more than `most` bytes are ever unpacked, and one block is held.
@@ -13,57 +12,33 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO
 
 from swarm.errors import ProtocolError
 
 BLOCK = tarfile.BLOCKSIZE
 CHUNK = 2**20
-"""Bytes that are copied at a time."""
+"""Bytes that are passed over at a time."""
 LONGEST_END = 2**20
-"""Bytes of zeros that other programs may put behind the last file; `PackWriter` writes two blocks."""
+"""Bytes of zeros that other programs may put behind the last file; `pack` writes two blocks."""
 MOST_MEMBERS = 200_000
 _REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
-class PackWriter:
-    """Writes one packed file; the same files in the same order give the same bytes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._zip = gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0)
-
-    def add(self, name: str, data: bytes) -> None:
-        """Add a file. Raises ValueError for a name that is too long for the format."""
-        self.add_from(name, len(data), io.BytesIO(data))
-
-    def add_from(self, name: str, size: int, source: IO[bytes]) -> None:
-        """Add a file of so many bytes. Raises ProtocolError if the source has fewer."""
-        head = tarfile.TarInfo(name)
-        head.size, head.mode = size, 0o644
-        self._zip.write(head.tobuf(tarfile.USTAR_FORMAT))
-        left = size
-        while left:
-            chunk = source.read(min(CHUNK, left))
-            if not chunk:
-                raise ProtocolError("malformed", f"{name} became shorter while it was packed")
-            self._zip.write(chunk)
-            left -= len(chunk)
-        self._zip.write(b"\0" * (-size % BLOCK))
-
-    def close(self) -> None:
-        """Finish; the file itself stays open."""
-        self._zip.write(b"\0" * 2 * BLOCK)
-        self._zip.close()
-
-
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """Returns all of them as one, in their order."""
+    """Returns all of them as one, in their order; the same files in the same order give the same bytes.
+
+    Raises:
+        ValueError: a name is too long for the format.
+    """
     packed = io.BytesIO()
-    writer = PackWriter(packed)
-    for name, data in files.items():
-        writer.add(name, data)
-    writer.close()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=0) as zipped:
+        for name, data in files.items():
+            head = tarfile.TarInfo(name)
+            head.size, head.mode = len(data), 0o644
+            zipped.write(head.tobuf(tarfile.USTAR_FORMAT) + data + b"\0" * (-len(data) % BLOCK))
+        zipped.write(b"\0" * 2 * BLOCK)
     return packed.getvalue()
 
 
@@ -108,16 +83,7 @@ class PackedMember:
         """Returns all of it. Raises ProtocolError: it is larger than `most` bytes."""
         if self.size > most:
             raise ProtocolError("oversized", f"{self.name[:200]!r} has {self.size} bytes, the limit is {most}")
-        taken = io.BytesIO()
-        self.copy_to(taken.write)
-        return taken.getvalue()
-
-    def copy_to(self, write: Callable[[bytes], object]) -> None:
-        """Give out all of it, a chunk at a time."""
-        left = self.size
-        while left:
-            write(chunk := self._read(min(CHUNK, left)))
-            left -= len(chunk)
+        return self._read(self.size)
 
     def pass_over(self) -> None:
         """Skip what was not read."""
@@ -136,7 +102,7 @@ def members(file: IO[bytes], most: int) -> Iterator[PackedMember]:
         most: bytes that all of it may unpack to.
 
     Raises:
-        ProtocolError: `oversized`, or `malformed` for what `PackWriter` does not write.
+        ProtocolError: `oversized`, or `malformed` for what `pack` does not write.
     """
     source, count = _Unpacked(file, most), 0
     while any(head := source.read(BLOCK)):

@@ -100,7 +100,11 @@ class EndpointConfig:
 
     def __post_init__(self) -> None:
         check_url(self.base_url, "endpoint: base_url")
-        _check_key_variable(self.key_variable)
+        if self.key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
+            raise ConfigError(
+                "endpoint: key_variable must be the NAME of an environment variable, such as OPENAI_API_KEY;"
+                " what is there is not repeated, since it may be a key"
+            )
         if not self.model or len(self.model) > 500 or not self.model.isprintable():
             raise _refused("model", "a model's name", self.model)
         if self.cap_money is not None and not (self.price_in or self.price_out):
