@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo import registry as named
+from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import SAMPLERS, UNIFORM, balanced, informative, whole_pool
 from swarm.algo.sampling import Weighted, choose_tasks, sample_external
 from swarm.config import SAMPLERS as NAMES
@@ -18,22 +19,32 @@ from swarm.config.names import LITERAL_RULES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 from swarm.types import ScoredGroup
-from tests.unit.algo.factories import make_pool, make_scored
+from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_pool, make_scored
 
 
 def test_the_names_of_the_settings_are_those_of_the_samplers() -> None:
     assert set(NAMES) == {UNIFORM, *SAMPLERS}
 
 
+POOLS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 2), st.sampled_from([INFORMATIVE, UNINFORMATIVE])
+    ),
+    unique_by=lambda made: made[:3],
+    max_size=20,
+).map(lambda made: [make_scored(peer, slot, round_=round_, rewards=r) for peer, slot, round_, r in made])
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
-@given(st.integers(0, 20), st.integers(0, 9), st.integers(), st.randoms(use_true_random=False))
-def test_every_sampler_gives_so_many_different_groups_and_looks_at_nothing_but_them(
-    name: str, size: int, count: int, seed: int, shuffler: Random
+@given(POOLS, st.integers(0, 9), st.integers(), st.randoms(use_true_random=False))
+def test_every_sampler_gives_so_many_different_informative_groups_whatever_arrived_first(
+    name: str, pool: list[ScoredGroup], count: int, seed: int, shuffler: Random
 ) -> None:
-    pool = make_pool(size)
     sampled = sample_external(pool, count, Random(seed), SAMPLERS[name])
-    assert len(sampled) == min(count, size)
+    there = [scored for scored in pool if is_informative(scored.rewards)]
+    assert len(sampled) == min(count, len(there))
     assert len({id(scored) for scored in sampled}) == len(sampled)
+    assert all(scored in there for scored in sampled)
     shuffler.shuffle(pool)
     assert sample_external(pool, count, Random(seed), SAMPLERS[name]) == sampled
 

@@ -24,46 +24,19 @@ from swarm.algo.sampling import (
 )
 from swarm.algo.seeds import derive_random
 from swarm.types import ScoredGroup
-from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_pool, make_scored
-
-pools = st.lists(
-    st.tuples(
-        st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 2), st.sampled_from([INFORMATIVE, UNINFORMATIVE])
-    ),
-    unique_by=lambda made: made[:3],
-    max_size=20,
-).map(lambda made: [make_scored(peer, slot, round_=round_, rewards=r) for peer, slot, round_, r in made])
+from tests.unit.algo.factories import UNINFORMATIVE, make_pool, make_scored
+from tests.unit.algo.test_samplers import POOLS
 
 
 def chosen_slots(groups: Sequence[ScoredGroup]) -> list[tuple[str, int]]:
     return [(scored.group.peer_id, scored.group.slot) for scored in groups]
 
 
-@given(pools, st.integers(0, 8), st.randoms(use_true_random=False))
+@given(POOLS, st.integers(0, 8), st.randoms(use_true_random=False))
 def test_lesson_no_zero_advantage_filter_such_groups_are_never_sampled(
     pool: list[ScoredGroup], count: int, rng: Random
 ) -> None:
     assert all(is_informative(scored.rewards) for scored in sample_external(pool, count, rng))
-
-
-@given(pools, st.integers(0, 8), st.integers())
-def test_as_many_groups_as_wanted_come_if_there_are_so_many_and_none_twice(
-    pool: list[ScoredGroup], count: int, seed: int
-) -> None:
-    informative = [scored for scored in pool if is_informative(scored.rewards)]
-    sampled = sample_external(pool, count, Random(seed))
-    assert len(sampled) == min(count, len(informative))
-    assert len({id(scored) for scored in sampled}) == len(sampled)
-    assert all(scored in pool for scored in sampled)
-
-
-@given(pools, st.integers(0, 8), st.integers(), st.randoms(use_true_random=False))
-def test_what_arrived_first_makes_no_difference(
-    pool: list[ScoredGroup], count: int, seed: int, shuffler: Random
-) -> None:
-    shuffled = pool.copy()
-    shuffler.shuffle(shuffled)
-    assert sample_external(shuffled, count, Random(seed)) == sample_external(pool, count, Random(seed))
 
 
 def test_every_pair_of_groups_is_sampled_about_as_often() -> None:
@@ -141,7 +114,7 @@ def test_a_share_of_the_external_groups_is_rounded_down_to_one_at_least(
     assert most_of_peer(count, share) == most
 
 
-@given(pools, st.integers(1, 8), st.integers(1, 3), st.randoms(use_true_random=False))
+@given(POOLS, st.integers(1, 8), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_no_peer_gives_more_than_its_share_whatever_the_sampler(
     pool: list[ScoredGroup], count: int, most: int, rng: Random
 ) -> None:

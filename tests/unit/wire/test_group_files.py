@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -61,22 +63,20 @@ def test_a_file_that_names_no_others_is_itself_and_nothing_is_read() -> None:
     assert together(ROLLOUTS, Place()) is ROLLOUTS
 
 
-def test_a_group_that_is_not_there_is_missing() -> None:
+SECOND = "rollouts/round_17/stage_0/anna.1.json"
+LIES: dict[str, tuple[str, Callable[[RolloutFile, Place], RolloutFile]]] = {
+    "a group is not there": ("missing_part", lambda file, place: place.pop(SECOND) and file),
+    "one byte is changed": ("other_part", lambda file, place: place.update({SECOND: place[SECOND] + b" "}) or file),
+    "of another policy": ("other_part", lambda file, _: msgspec.structs.replace(file, policy=PolicyInfo(model="b"))),
+    "twice": ("malformed", lambda file, _: msgspec.structs.replace(file, rollouts={"1": ROLLOUTS.rollouts["1"]})),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_groups_that_are_not_what_the_last_file_names_are_refused(lie: str) -> None:
+    expected, change = LIES[lie]
     file, place = one_by_one(ROLLOUTS)
-    del place["rollouts/round_17/stage_0/anna.1.json"]
-    assert reason(file, place) == "missing_part"
-
-
-def test_a_group_with_one_byte_changed_is_another_one() -> None:
-    file, place = one_by_one(ROLLOUTS)
-    place["rollouts/round_17/stage_0/anna.1.json"] += b" "
-    assert reason(file, place) == "other_part"
-
-
-def test_a_group_of_another_policy_is_another_one() -> None:
-    file, place = one_by_one(ROLLOUTS)
-    other = msgspec.structs.replace(file, policy=PolicyInfo(model="another"))
-    assert reason(other, place) == "other_part"
+    assert reason(change(file, place), place) == expected
 
 
 def named_anew(file: RolloutFile, place: Place, slot: int, one: RolloutFile) -> RolloutFile:
@@ -114,11 +114,6 @@ def test_more_groups_than_a_node_may_publish_are_refused_before_any_is_read() ->
 )
 def test_odd_slots_and_digests_are_malformed(parts: dict[str, str]) -> None:
     assert reason(msgspec.structs.replace(ROLLOUTS, rollouts={}, earlier=parts), Place()) == "malformed"
-
-
-def test_a_group_that_is_there_twice_is_malformed() -> None:
-    file, place = one_by_one(ROLLOUTS)
-    assert reason(msgspec.structs.replace(file, rollouts={"1": ROLLOUTS.rollouts["1"]}), place) == "malformed"
 
 
 def test_they_come_in_the_order_of_their_slots() -> None:

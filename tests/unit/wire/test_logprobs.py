@@ -186,6 +186,3 @@ def test_the_tokens_of_a_file_are_read_up_to_a_number_and_the_texts_behind_them_
     group = read(msgspec.json.encode(document))
     assert [bool(c.token_ids) for c in group.completions] == [True] * that_fit + [False] * 2
     assert {c.text for c in group.completions} == {entry["response"]}
-
-
-# ── readers of the form before ──────────────────────────────────────────────────────────────────────────────────────
