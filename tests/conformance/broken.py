@@ -149,17 +149,6 @@ class SyncsNothing(Broken):
         return unsynced
 
 
-class TakesDurableForALuxury(Broken):
-    world = "faulty memory"
-    noticed_by = ("a_file_outlives_a_power_cut", "records_outlive_a_power_cut")
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
-        self.inner.put(key, data, if_absent=if_absent, durable=False)
-
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
-        self.inner.append_records(key, records, durable=False, once=once)
-
-
 class AppendsAgain(Broken):
     noticed_by = ("trying_again_doubles_nothing",)
 
@@ -290,23 +279,6 @@ class KnowsNoLimit(Broken):
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
         return self.inner.list(prefix, after=after, tags=tags)
-
-
-class CopiesWithoutLimit(Broken):
-    noticed_by = ("no_more_is_read_than_the_limit",)
-
-    def get_to_file(self, key: str, target: Path, limit: int) -> None:
-        self.inner.get_to_file(key, target, ANY)
-
-
-class LeavesHalfACopy(Broken):
-    noticed_by = ("no_more_is_read_than_the_limit",)
-
-    def get_to_file(self, key: str, target: Path, limit: int) -> None:
-        target.touch()
-        self.inner.get(key, limit)
-        target.unlink()
-        self.inner.get_to_file(key, target, limit)
 
 
 class FollowsLinks(Broken):

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import ProtocolError
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.records.listing import saved_rounds
 from swarm.store.base import PAGE
 from swarm.store.run import Run
-from tests.unit.store.bucket.buckets import CUT, Faults, MemoryBucket
+from tests.unit.store.bucket.buckets import MemoryBucket
 
 PREFIX = "checkpoints/round_5/anna"
 ID = "0" * 32
@@ -58,12 +58,14 @@ def test_however_much_lies_below_a_checkpoint_it_is_found_and_so_are_those_behin
     assert names(bucket, "checkpoints/round_5") == ["anna", "carl"]
 
 
-def test_a_writer_that_comes_back_removes_nothing_where_it_keeps_no_checkpoint() -> None:
+def test_a_writer_that_comes_back_removes_its_own_half_checkpoints_and_nothing_where_it_keeps_none() -> None:
     """Where it may write its own objects alone, trying to would keep it from starting."""
     bucket = MemoryBucket()
     bucket.write("checkpoints/anna/~x/ben/0", b"x")
     bucket.write(f"{PREFIX}/~{ID}/0", b"half a checkpoint")
     bucket.write(f"{PREFIX}/~x/ben/~manifest", b"x")
+    bucket.open("ben").recover()
+    assert len(bucket.names()) == 3
     bucket.open("anna").recover()
     assert bucket.names() == ["checkpoints/anna/~x/ben/0"]
 
@@ -77,23 +79,6 @@ def test_one_file_of_a_checkpoint_is_read_without_the_others() -> None:
     for key in (f"{PREFIX}/other.json", "checkpoints/round_6/anna/node.json"):
         with pytest.raises(FileNotFoundError):
             store.get(key, 10)
-
-
-def test_data_without_a_manifest_is_no_bundle_and_goes_when_its_writer_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = MemoryBucket()
-    anna = bucket.open("anna")
-    with monkeypatch.context() as patch:
-        Faults(patch, "put", *[("", "")] * 2, *[("before", CUT)] * 9)
-        with pytest.raises(StoreError):
-            anna.put_bundle(PREFIX, fill)
-    assert len(bucket.names(PREFIX)) == 2
-    assert names(bucket, "checkpoints/round_5") == []
-    with pytest.raises(FileNotFoundError), bucket.open().open_bundle(PREFIX):
-        pass
-    bucket.open("ben").recover()
-    assert len(bucket.names(PREFIX)) == 2
-    bucket.open("anna").recover()
-    assert bucket.names() == []
 
 
 def test_a_bundle_that_was_replaced_leaves_its_data_to_who_reads_it_until_the_next() -> None:

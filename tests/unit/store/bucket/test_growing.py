@@ -9,7 +9,7 @@ from typing import Any
 
 import obstore
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from swarm.lines import MOST_TOGETHER, BufferedLog
@@ -44,8 +44,14 @@ def appended(bucket: MemoryBucket, count: int, size: int = 8) -> list[bytes]:
     return rows
 
 
-def test_however_many_records_were_appended_a_reader_asks_for_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was joined goes at once."""
     monkeypatch.setattr(growing, "GRACE", 0.0)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_however_many_records_were_appended_a_reader_asks_for_few_segments() -> None:
     bucket = MemoryBucket()
     rows = appended(bucket, 1200, size=3000)
     reader = bucket.open()
@@ -54,10 +60,8 @@ def test_however_many_records_were_appended_a_reader_asks_for_few_segments(monke
     assert reader.facts().spent.requests["get"] <= 3
 
 
-def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(growing, "GRACE", 0.0)
+@pytest.mark.usefixtures("no_grace")
+def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back() -> None:
     bucket = MemoryBucket()
     for number in range(600):
         bucket.write(segment(9 * number), b"%08d\n" % number)
@@ -81,17 +85,13 @@ class _Forgetful:
         self._client.delete([name for place, name in enumerate(names) if place not in self._kept])
 
 
+@pytest.mark.usefixtures("no_grace")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 40), max_size=8), st.sets(st.integers(0, 40)), st.integers(1, 400))
 def test_whoever_reads_while_segments_are_joined_gets_each_record_once(
     appends: list[int], kept: set[int], limit: int
 ) -> None:
     """Some of the segments that were joined stay, as a death or a slow server leaves them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growing, "GRACE", 0.0)
-        _reads_each_record_once(appends, kept, limit)
-
-
-def _reads_each_record_once(appends: list[int], kept: set[int], limit: int) -> None:
     bucket, number, found, cursor = MemoryBucket(), 0, list[bytes](), ""
     for count in appends:
         anna = bucket.open("anna")
@@ -102,30 +102,33 @@ def _reads_each_record_once(appends: list[int], kept: set[int], limit: int) -> N
         more = True
         while more:
             records, cursor, torn, more, restarted, _ = bucket.open().read_records(LOG, cursor, limit)
-            assert not torn
-            assert not restarted
+            assert (torn, restarted) == (False, False)
             found += records
     rows = [b"%d" % one for one in range(number)]
-    assert found == rows
-    assert whole(bucket) == rows
+    assert found == whole(bucket) == rows
+
+
+def befalls(fate: str, segment: str, bucket: MemoryBucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes of a segment between a listing and its reading."""
+    get = obstore.get
+
+    def odd(objects: Any, name: str, **options: Any) -> Any:
+        if name.endswith(segment) and fate == "refused":
+            raise error("- Server returned non-2xx status code: 403 Forbidden: ")
+        if name.endswith(segment):
+            obstore.delete(objects, name) if fate == "deleted" else bucket.write(segment, b"t")
+        return get(objects, name, **options)
+
+    monkeypatch.setattr(obstore, "get", odd)
 
 
 @pytest.mark.parametrize("fate", ["refused", "shorter"])
 def test_what_cannot_be_read_now_is_joined_to_nothing_and_stays(fate: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket, get = MemoryBucket(), obstore.get
+    bucket = MemoryBucket()
     for number in range(15):
         bucket.write(segment(9 * number), b"%08d\n" % number)
     before = bucket.names(f"{LOG}~")
-    second = before[1]
-
-    def odd(objects: Any, name: str, **options: Any) -> Any:
-        if name.endswith(second) and fate == "refused":
-            raise error("- Server returned non-2xx status code: 403 Forbidden: ")
-        if name.endswith(second):
-            bucket.write(second, b"t")
-        return get(objects, name, **options)
-
-    monkeypatch.setattr(obstore, "get", odd)
+    befalls(fate, before[1], bucket, monkeypatch)
     anna = bucket.open("anna")
     for _ in range(8):
         anna.append_records(LOG, [b"last"], durable=True)
@@ -163,16 +166,13 @@ def test_what_is_gone_from_the_middle_is_left_out() -> None:
     assert whole(bucket, limit=2) == [b"one", b"two"]
 
 
-def test_a_segment_too_large_to_be_ours_is_skipped() -> None:
+def test_a_segment_too_large_to_be_ours_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = MemoryBucket()
     bucket.write(segment(0), b"one\n")
     bucket.write(segment(4), b"x" * 100)
     bucket.write(segment(104), b"two\n")
-    most, growing.MOST_PER_APPEND = growing.MOST_PER_APPEND, 50
-    try:
-        assert whole(bucket) == [b"one", b"two"]
-    finally:
-        growing.MOST_PER_APPEND = most
+    monkeypatch.setattr(growing, "MOST_PER_APPEND", 50)
+    assert whole(bucket) == [b"one", b"two"]
 
 
 def test_a_file_put_as_one_object_is_read_and_becomes_a_segment_when_it_grows() -> None:
@@ -271,27 +271,15 @@ def test_a_segment_that_is_another_one_when_it_is_read_costs_its_own_lines_alone
     bucket = MemoryBucket()
     for start, line in ((0, b"one"), (4, b"two"), (8, b"three")):
         bucket.write(segment(start), line + b"\n")
-    second, get = bucket.names(LOG)[1], obstore.get
-
-    def changed(objects: Any, name: str, **options: Any) -> Any:
-        if name.endswith(second) and fate == "refused":
-            raise error("- Server returned non-2xx status code: 403 Forbidden: ")
-        if name.endswith(second):
-            obstore.delete(objects, name) if fate == "deleted" else bucket.write(second, b"t")
-        return get(objects, name, **options)
-
-    monkeypatch.setattr(obstore, "get", changed)
+    befalls(fate, bucket.names(LOG)[1], bucket, monkeypatch)
     assert whole(bucket) == [b"one", *([] if fate == "deleted" else [b"\0" * 3]), b"three"]
 
 
-def test_what_lies_at_a_logs_name_and_is_no_log_goes_when_its_writer_comes() -> None:
+def test_what_lies_at_a_logs_name_and_is_no_log_goes_when_its_writer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = MemoryBucket()
     bucket.write(LOG, b"x" * 100)
-    most, growing.MOST_PER_APPEND = growing.MOST_PER_APPEND, 50
-    try:
-        bucket.open("anna").append_records(LOG, [b"one"], durable=True)
-    finally:
-        growing.MOST_PER_APPEND = most
+    monkeypatch.setattr(growing, "MOST_PER_APPEND", 50)
+    bucket.open("anna").append_records(LOG, [b"one"], durable=True)
     assert whole(bucket) == [b"one"]
 
 

@@ -73,18 +73,6 @@ def test_several_files_behind_a_linked_folder_are_refused(tmp_path: Path, link: 
     assert [isinstance(one, ProtocolError) and one.reason for one in read] == ["not_a_file"] * 2
 
 
-def test_of_several_files_those_that_are_links_are_refused_and_those_of_other_folders_are_read(tmp_path: Path) -> None:
-    layout = Layout(tmp_path / "shared", "demo")
-    fill(layout)
-    layout.rollout_file(KEY, "eve").symlink_to(layout.rollout_file(KEY, "anna"))
-    places = [keys.rollout(KEY, node) for node in ("anna", "eve", "anna")] + [keys.peer("anna"), keys.peer("ben")]
-    anna, eve, again, registered, missing = get_many(layout.run.store, places, 1000)
-    assert (anna, registered, missing) == (again, layout.run.store.get(keys.peer("anna"), 1000), None)
-    assert anna == layout.run.store.get(keys.rollout(KEY, "anna"), 1000)
-    assert isinstance(eve, ProtocolError)
-    assert eve.reason == "not_a_file"
-
-
 @pytest.mark.parametrize("link", FOLDERS)
 @pytest.mark.parametrize("tags", [True, False])
 def test_a_linked_folder_is_not_listed(tmp_path: Path, link: str, tags: bool) -> None:

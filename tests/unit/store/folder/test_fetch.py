@@ -88,37 +88,6 @@ def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path
         nodes_in(FolderStore(tmp_path), "peers")
 
 
-HOSTILE = [
-    os.fsencode("x" * 255),
-    b"x" * 250 + b".json",
-    b"line\nbreak.json",
-    b"\x01\x1b[2J.json",
-    b"..json",
-    b"...json",
-    b"-rf.json",
-    b"a b.json",
-    b"%s.json",
-    b"anna.json\n",
-    "ännä.json".encode(),
-    b"\xed\xa0\x80.json",  # a lone surrogate
-    b"\xff.json",
-]
-
-
-@pytest.mark.parametrize("kind", ["file", "folder", "link", "fifo"])
-def test_hostile_names_break_no_listing_and_speak_for_nobody(tmp_path: Path, kind: str) -> None:
-    make = {
-        "file": lambda path: path.touch(),
-        "folder": lambda path: path.mkdir(),
-        "link": lambda path: path.symlink_to("/"),
-        "fifo": os.mkfifo,
-    }[kind]
-    for name in HOSTILE:
-        make(tmp_path / os.fsdecode(name))
-    assert len(names_in(tmp_path)) == len(HOSTILE) - 2
-    assert (nodes_in(FolderStore(tmp_path), ""), rounds_in(FolderStore(tmp_path), "")) == (set(), [])
-
-
 @given(st.sets(st.binary(min_size=1, max_size=255).filter(lambda name: not {0, ord("/")} & {*name}), max_size=20))
 def test_no_name_that_a_file_system_can_hold_breaks_a_listing(names: set[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:

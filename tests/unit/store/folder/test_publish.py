@@ -22,32 +22,23 @@ def at(path: Path) -> Within:
 
 
 # ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-class Disk:
-    """Records what is synced and renamed, in order."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-        self.calls: list[tuple[str, str]] = []
-        self._root = root
-        self._fsync, self._rename = os.fsync, os.replace
-        monkeypatch.setattr(os, "fsync", self.fsync)
-        monkeypatch.setattr(os, "replace", self.rename)
-
-    def fsync(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        size = "" if path.is_dir() else f" of {os.fstat(descriptor).st_size} bytes"
-        self.calls.append(("sync", ("half" if path.suffix == ".tmp" else str(path.relative_to(self._root))) + size))
-        self._fsync(descriptor)
-
-    def rename(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        folder = Path(os.readlink(f"/proc/self/fd/{dst_dir_fd}"))
-        self.calls.append(("rename", str((folder / target).relative_to(self._root))))
-        self._rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
 
-def test_a_new_root_is_durable_in_the_folder_that_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, root = Disk(monkeypatch, tmp_path), Within(tmp_path / "studies" / "mine")
+def test_a_new_root_is_durable_in_the_folder_that_it_is_in_and_nothing_is_synced_where_nothing_has_to_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, fsync, root = list[Path](), os.fsync, Within(tmp_path / "studies" / "mine")
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
     publish(root / "study.json", b"{}", root / ".tmp")
-    assert {"studies/mine", "studies", "."} <= {what for call, what in disk.calls if call == "sync"}
+    assert {root.path, root.path.parent, tmp_path} <= {*synced}
+    synced.clear()
+    publish(root / "anna.json", b"{}", root / ".tmp", durable=False)
+    assert synced == []
 
 
 def test_a_file_of_the_users_own_follows_no_link_within_an_experiment(tmp_path: Path) -> None:
@@ -65,13 +56,6 @@ def test_a_file_of_the_users_own_follows_no_link_within_an_experiment(tmp_path: 
         publish_own(logs / "mine", b"2")
     assert (logs / "mine" / "linked").is_symlink(), "a folder that a user names by mistake stays"
     assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
-
-
-def test_nothing_is_synced_where_nothing_has_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "peers").mkdir()
-    disk = Disk(monkeypatch, tmp_path)
-    publish(at(tmp_path / "peers" / "anna.json"), b"{}", at(tmp_path / "tmp"), durable=False)
-    assert disk.calls == [("rename", "peers/anna.json")]
 
 
 # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────

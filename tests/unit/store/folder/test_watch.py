@@ -64,6 +64,13 @@ async def wait_for(file: Path, wakes: Wakes) -> None:
                 return
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what nobody is told of."""
+    with anyio.fail_after(PATIENCE):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
 class Watcher:
     """Stands in for watchfiles.awatch: each call does the next of these lists of things."""
 
@@ -165,9 +172,7 @@ async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: 
     for _ in range(10):
         await watch_a_little()
     assert threading.active_count() < threads + 5  # the pool may grow by what works at the same time, and no further
-    with anyio.fail_after(PATIENCE):
-        while watchers():  # noqa: ASYNC110 - they are closed by a thread of the library, a moment later
-            await anyio.sleep(0.01)
+    await until(lambda: not watchers())  # they are closed by a thread of the library, a moment later
 
 
 @pytest.fixture
@@ -189,15 +194,11 @@ async def test_while_nothing_happens_it_looks_seldom_still_wakes_and_ends_at_onc
 ) -> None:
     monkeypatch.setitem(watch.CALM, "rust_timeout", round(1000 * NEVER))
     async with hints(tmp_path) as wakes:
-        with anyio.fail_after(PATIENCE):
-            while len(paces) < 2:  # noqa: ASYNC110 - nobody is told that it calmed down
-                await anyio.sleep(0.01)
+        await until(lambda: len(paces) >= 2)
         for number in range(2):  # the second, of a batch that nobody waits for yet, is looked for at the restart
             await anyio.Path(tmp_path / f"{number}.json").touch()
             await wait_for(tmp_path / f"{number}.json", wakes)
-        with anyio.fail_after(PATIENCE):
-            while len(paces) < 3:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: len(paces) >= 3)
     assert paces[:3] == [watch.QUICK["step"], watch.CALM["step"], watch.QUICK["step"]]
 
 
@@ -236,9 +237,7 @@ def watches() -> int:
 
 
 async def until_watched(count: int) -> None:
-    with anyio.fail_after(PATIENCE):
-        while watches() != count:  # noqa: ASYNC110 - the library tells nobody when its watches are in place
-            await anyio.sleep(0.01)
+    await until(lambda: watches() == count)
 
 
 async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) -> None:
