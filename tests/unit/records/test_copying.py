@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from swarm.views.validate import validate
 from swarm.wire import keys
 from tests.doubles.memory import MemoryPlace
 from tests.layout import Layout
+from tests.unit.records.beside import WRITES, Beside
 from tests.unit.store.bucket.buckets import MemoryBucket
 from tests.unit.views.factories import append, make_experiment, make_round, run_of, set_clock, write
 
@@ -72,25 +74,15 @@ def test_a_second_pass_copies_what_is_new_and_no_more(layout: Layout) -> None:
     assert (again.files, again.records, again.checkpoints) == (0, 0, 0), "another process finds all there"
 
 
-class Breaking:
-    """A store whose n-th write fails."""
+def breaking(at: int) -> Callable[[], None]:
+    """The call with this number fails."""
+    calls = count(1)
 
-    def __init__(self, inner: Store, at: int) -> None:
-        self._inner = inner
-        self.left = at
+    def fail() -> None:
+        if next(calls) == at:
+            raise StoreError("the network is gone")
 
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._inner, name)
-        return verb if name not in ("put", "append_records", "put_bundle") else self._counted(verb)
-
-    def _counted(self, verb: Any) -> Any:
-        def write(*args: Any, **kwargs: Any) -> Any:
-            self.left -= 1
-            if not self.left:
-                raise StoreError("the network is gone")
-            return verb(*args, **kwargs)
-
-        return write
+    return fail
 
 
 def test_wherever_it_breaks_off_the_copy_is_whole_as_far_as_it_goes_and_goes_on(
@@ -105,7 +97,7 @@ def test_wherever_it_breaks_off_the_copy_is_whole_as_far_as_it_goes_and_goes_on(
         at += 3
         copy = Layout(tmp_path / f"copy{at}", source.experiment)
         try:
-            copier(source, Breaking(run_of(copy).store, at)).run()  # type: ignore[arg-type]
+            copier(source, Beside(run_of(copy).store, WRITES, breaking(at))).run()  # type: ignore[arg-type]
         except StoreError:
             told = [problem for check in validate(run_of(copy), partial=True).checks for problem in check.problems]
             assert [line for line in told if not line.startswith("there is no ")] == [], f"broken off at write {at}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,35 +17,13 @@ from swarm.store.base import Store
 from swarm.types import RoundKey
 from swarm.wire import keys
 from tests.doubles.memory import MemoryPlace
+from tests.unit.records.beside import WRITES, Beside
 
 NODES = ("alice", "bob")
 READS = ("list", "get", "read_records", "stat")
-WRITES = ("put", "append_records", "put_bundle", "remove")
 STEPS = 6
 """Writes of a node and round, see `steps`."""
 SAVES_EVERY = 3
-
-
-class Beside:
-    """A store beside which something happens at each of some calls."""
-
-    def __init__(self, inner: Store, calls: tuple[str, ...], happens: Callable[[], None], *, before: bool) -> None:
-        self._inner, self._calls, self._happens, self._before = inner, calls, happens, before
-
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._inner, name)
-        return self._beside(verb) if name in self._calls else verb
-
-    def _beside(self, verb: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self._before:
-                self._happens()
-            result = verb(*args, **kwargs)
-            if not self._before:
-                self._happens()
-            return result
-
-        return call
 
 
 def steps(store: Store, node: str, stages: int) -> Iterator[None]:
@@ -122,9 +99,7 @@ class Live:
         self.source, self.target = MemoryPlace().open("run"), MemoryPlace().open("copy")
         self._nodes = [steps(self.source, node, stages) for node in NODES]
         self._paces, self._turn = paces, 0
-        beside = Beside(self.source, READS, self._write, before=True)
-        watched = Beside(self.target, WRITES, self.check, before=False)
-        self.copier = Copier(beside, watched)
+        self.copier = Copier(Beside(self.source, READS, self._write), Beside(self.target, WRITES, after=self.check))
 
     def advance(self, writes: int) -> None:
         for _ in range(writes):

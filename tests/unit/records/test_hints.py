@@ -88,18 +88,6 @@ def test_each_hint_has_its_place_on_the_page(code: str) -> None:
     assert Hint(code, ("anna",), "", "").page == f"docs/hints.md#{code}"
 
 
-@pytest.mark.parametrize(
-    ("code", "command"),
-    [("never-tagged", "swarm ask"), ("never-finished", "swarm ask"), ("equal-groups", "swarm probe")],
-)
-def test_what_a_model_writes_in_vain_comes_with_the_command_that_shows_it(code: str, command: str) -> None:
-    rounds, facts, changes = PROVOKED[code]
-    (hint,) = hints_of("anna", [recent(row(n, **changes)) for n in range(rounds)], facts)
-    assert f"`{command} --model MODEL" in hint.remedy
-    section = (ROOT / PAGE).read_text("utf-8").partition(f"\n## {code}\n")[2].partition("\n## ")[0]
-    assert f"`{command} --model MODEL" in section
-
-
 def test_a_large_disk_has_room_whatever_share_is_taken_and_unknown_figures_say_nothing() -> None:
     assert codes(KEPT, disk_used=0.95, disk_free=10**12) == []
     assert codes(KEPT, disk_used=UNSET, disk_free=UNSET, memory_total=UNSET, memory_free=UNSET) == []

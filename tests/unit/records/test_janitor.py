@@ -28,6 +28,7 @@ from swarm.wire.group_files import digest
 from swarm.wire.messages import ArchiveFile, ExperimentFile
 from tests.conformance.worlds import WORLDS, World
 from tests.doubles.memory import MemoryPlace
+from tests.unit.records.beside import WRITES, Beside
 from tests.unit.wire.forms import ROLLOUTS_EARLY
 
 NODES = ("anna", "ben", "zoe")
@@ -143,35 +144,28 @@ class Death(BaseException):
     """No error that anybody handles."""
 
 
-WRITES = ("put", "remove", "remove_prefix", "sync")
-
-
-class Struck:
-    """A store in which something happens at one of the writes of its user, before it or after it."""
-
-    def __init__(self, inner: Store, count: list[int], strike: Callable[[int, bool], None]) -> None:
-        self._inner, self._count, self._strike = inner, count, strike
-
-    def __getattr__(self, name: str) -> Any:
-        called = getattr(self._inner, name)
-        if name not in WRITES:
-            return called
-
-        def struck(*args: Any, **kwargs: Any) -> Any:
-            self._count[0] += 1
-            at = self._count[0]
-            self._strike(at, False)
-            result = called(*args, **kwargs)
-            self._strike(at, True)
-            return result
-
-        return struck
-
-
 def seen_through(run: Run, strike: Callable[[int, bool], None]) -> Run:
-    count = [0]
+    """Something happens at each write, before it and after it; told are its number and whether it is done."""
+    writes = [0]
+
+    def before() -> None:
+        writes[0] += 1
+        strike(writes[0], False)
+
+    def beside(store: Store) -> Any:
+        return Beside(store, WRITES, before, lambda: strike(writes[0], True))
+
     assert run.archive
-    return Run("demo", Struck(run.store, count, strike), archive=Struck(run.archive, count, strike))  # type: ignore[arg-type]
+    return Run("demo", beside(run.store), archive=beside(run.archive))
+
+
+def refusing(run: Run, error: StoreError, *calls: str) -> Run:
+    """As one sees it who may not do this."""
+
+    def refuse() -> None:
+        raise error
+
+    return Run("demo", Beside(run.store, calls, refuse), archive=run.archive)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rules", [ARCHIVING, DELETING])
@@ -242,15 +236,7 @@ def test_a_reader_that_counted_before_finds_what_was_archived_meanwhile() -> Non
 def test_what_one_may_not_remove_is_told_and_stays_and_is_packed_once() -> None:
     run = in_memory()
     publish(run.store, files_of())
-
-    class NotMine(Struck):
-        def __getattr__(self, name: str) -> Any:
-            return self._refuse if name in ("remove", "remove_prefix") else getattr(self._inner, name)
-
-        def _refuse(self, key: str) -> None:
-            raise StoreError(f"cannot remove {key}: Operation not permitted")
-
-    strict = Run("demo", NotMine(run.store, [0], lambda at, done: None), archive=run.archive)  # type: ignore[arg-type]
+    strict = refusing(run, StoreError("cannot remove: Operation not permitted"), "remove", "remove_prefix")
     for _ in range(2):
         assert "not permitted" in janitor(strict).clean(KEPT_FROM, NODES).refused
         assert [len(parts) for parts in Archive(run).rounds().values()] == [1] * KEPT_FROM
@@ -260,15 +246,7 @@ def test_what_one_may_not_remove_is_told_and_stays_and_is_packed_once() -> None:
 def test_nothing_goes_that_was_not_announced_before() -> None:
     run = in_memory()
     publish(run.store, files_of())
-
-    class Theirs(Struck):
-        def __getattr__(self, name: str) -> Any:
-            return self._put if name == "put" else getattr(self._inner, name)
-
-        def _put(self, key: str, data: bytes, **more: Any) -> None:
-            raise StoreError(f"{key} is another machine's to write", blocked=True)
-
-    other = Run("demo", Theirs(run.store, [0], lambda at, done: None), archive=run.archive)  # type: ignore[arg-type]
+    other = refusing(run, StoreError("it is another machine's to write", blocked=True), "put")
     assert "another machine's" in janitor(other).clean(KEPT_FROM, NODES).refused
     assert rounds_in_place(run) == [*range(ROUNDS)]
     janitor(run).clean(2, NODES)

@@ -77,20 +77,6 @@ def test_an_experiment_that_was_deleted_and_begun_again_is_read_from_its_beginni
     assert now.events["alice"].lines == 1
 
 
-def test_a_line_counts_once_it_is_whole(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=1)
-    follower = GrowingLines(run_of(layout).store, keys.metrics("zoe"))
-    row = msgspec.json.encode(make_row(layout, "zoe", 0))
-    append(layout.metrics_file("zoe"), row)
-    with layout.metrics_file("zoe").open("ab") as file:
-        file.write(row[:9])
-    assert [line for part in follower.look() for line in part.records] == [row]
-    assert follower.torn
-    append(layout.metrics_file("zoe"), row[9:])
-    assert [line for part in follower.look() for line in part.records] == [row]
-    assert not follower.torn
-
-
 def test_what_one_look_leaves_the_next_ones_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growing, "MOST_PER_READ", 10)
     layout = make_experiment(tmp_path, rounds=0)
