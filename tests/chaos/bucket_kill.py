@@ -31,9 +31,10 @@ import anyio
 from structlog.testing import capture_logs
 
 from swarm.cli.say import say
-from swarm.config import load_settings, without_settings
+from swarm.config import load_settings
 from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
+from tests.chaos.campaign import environment_of, failing, verdict
 from tests.chaos.light_worker import LightPolicy
 from tests.chaos.replay import replay
 from tests.engines.s3_servers import CREDENTIALS, DiskServer, on_disk
@@ -49,26 +50,17 @@ Rewards = dict[str, list[tuple[int, float, float, float]]]
 
 def environment(place: str, rounds: int) -> dict[str, str]:
     """Nobody is given up for being away a while: each round has everybody's groups."""
-    settings = {
+    return environment_of(
         **CREDENTIALS,
-        "SWARM_PATH": place,
-        "EXPERIMENT_NAME": EXPERIMENT,
-        "MODEL_NAME": "fake",
-        "SEED": 7,
-        "MAX_ROUNDS": rounds,
-        "NUM_TRAIN_SAMPLES": 2,
-        "NUM_TRANSPLANT_TREES": 2,
-        "NUM_GENERATIONS": 4,
-        "CHECKPOINT_INTERVAL": 5,
-        "COORDINATOR_ROUND_INTERVAL": 2400,
-        "SWARM_EXPECTED_WORKERS": 3,
-        "SWARM_HEARTBEAT_INTERVAL": 0.5,
-        "SWARM_LIVENESS_TIMEOUT": 240,
-        "SWARM_RECONCILE_INTERVAL": 0.5,
-        "SWARM_REDO_ROUNDS": 1000,
-        "SWARM_LOG_LEVEL": "warning",
-    }
-    return without_settings(os.environ) | {name: str(value) for name, value in settings.items()}
+        SWARM_PATH=place,
+        EXPERIMENT_NAME=EXPERIMENT,
+        MODEL_NAME="fake",
+        MAX_ROUNDS=rounds,
+        COORDINATOR_ROUND_INTERVAL=2400,
+        SWARM_EXPECTED_WORKERS=3,
+        SWARM_HEARTBEAT_INTERVAL=0.5,
+        SWARM_LIVENESS_TIMEOUT=240,
+    )
 
 
 @dataclass
@@ -174,10 +166,7 @@ def differences(folder: Rewards, bucket: Rewards) -> Iterator[str]:
 
 def told(swarm: Swarm, *words: str) -> Iterator[str]:
     """A command that is to succeed."""
-    command, env = [sys.executable, "-m", "swarm", *words], environment(swarm.place, swarm.rounds)
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
-    if done.returncode != 0:
-        yield f"swarm {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    return failing(environment(swarm.place, swarm.rounds), *words)
 
 
 def lacking(swarm: Swarm, found: Rewards) -> Iterator[str]:
@@ -219,10 +208,7 @@ def run(
     say(f"kills          {killed.total()} in {seconds:.0f} s: {dict(sorted(killed.items()))}")
     say(f"started again  {dict(swarm.ended)}, as the server was gone")
     say(f"rows           {sum(map(len, found.values()))} in {rounds} rounds")
-    say(f"violations     {len(violations)}")
-    for violation in violations:
-        say(f"  {violation}")
-    return 1 if violations else 0
+    return verdict(violations)
 
 
 def main() -> int:
@@ -234,9 +220,7 @@ def main() -> int:
     parser.add_argument("--victims", choices=(SERVER,), default="", help="the server alone")
     parser.add_argument("--path", type=Path, required=True, help="an empty folder")
     given = parser.parse_args()
-    return run(
-        given.path, kills=given.kills, rounds=given.rounds, seed=given.seed, pause=given.pause, victims=given.victims
-    )
+    return run(given.path, **{name: value for name, value in vars(given).items() if name != "path"})
 
 
 if __name__ == "__main__":

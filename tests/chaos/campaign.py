@@ -8,16 +8,19 @@ A kill takes the process alone, as the machine would: the children it had must f
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from swarm.cli.say import say
+from swarm.config import without_settings
 from swarm.records.files import read_clock
 from swarm.records.rows import read_rows
 from tests.chaos.phases import REDOING, SAVING, STARTING, Phases
@@ -83,7 +86,6 @@ class Campaign:
     rng: random.Random
     pause: float
     """Mean seconds between two kills."""
-    say: Callable[[str], None]
     killed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By role and phase."""
     violations: list[str] = field(default_factory=list)
@@ -103,7 +105,7 @@ class Campaign:
                 before = self.killed.total()
                 self._strike()
                 if self.killed.total() // 10 > before // 10:
-                    self.say(f"{self.killed.total()} kills")
+                    say(f"{self.killed.total()} kills")
             self._let_finish(patience)
         finally:
             for process in self.processes:
@@ -161,7 +163,7 @@ class Campaign:
 
     def _let_finish(self, patience: float) -> None:
         """Everybody comes back; then a coordinator with a last round takes over from the endless one."""
-        self.say("no more kills: everybody comes back, and the swarm is to finish")
+        say("no more kills: everybody comes back, and the swarm is to finish")
         for process in self.processes:
             process.start_at = 0.0
         self._rest(0.0)
@@ -204,6 +206,40 @@ def _is_in(mode: str, phase: str) -> bool:
 def python(*arguments: str) -> list[str]:
     """A command line of this interpreter."""
     return [sys.executable, *arguments]
+
+
+SMALL = {
+    "SEED": 7,
+    "NUM_TRAIN_SAMPLES": 2,
+    "NUM_TRANSPLANT_TREES": 2,
+    "NUM_GENERATIONS": 4,
+    "CHECKPOINT_INTERVAL": 5,
+    "SWARM_RECONCILE_INTERVAL": 0.5,
+    "SWARM_REDO_ROUNDS": 1000,
+    "SWARM_LOG_LEVEL": "warning",
+}
+"""Settings of a swarm whose rounds are short, and which does all of them again that a kill took."""
+
+
+def environment_of(**settings: object) -> dict[str, str]:
+    """A node's, with these settings in place of the small swarm's."""
+    return without_settings(os.environ) | {name: str(value) for name, value in (SMALL | settings).items()}
+
+
+def failing(environment: dict[str, str], *words: str) -> Iterator[str]:
+    """What a command of swarm says that should have succeeded."""
+    command = python("-m", "swarm", *words)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        yield f"swarm {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def verdict(violations: Sequence[str]) -> int:
+    """Tell what was violated; the exit code."""
+    say(f"violations                {len(violations)}")
+    for violation in violations:
+        say(f"  {violation}")
+    return 1 if violations else 0
 
 
 def descendants(pid: int) -> list[int]:

@@ -24,9 +24,8 @@ from pathlib import Path
 import msgspec
 
 from swarm.cli.say import say
-from swarm.config import without_settings
 from swarm.records.files import read_clock
-from tests.chaos.campaign import Process, python
+from tests.chaos.campaign import Process, environment_of, failing, python
 from tests.chaos.phases import Phases
 from tests.chaos.soaked import Measures, Node, drifts, quarters, table
 from tests.layout import Layout
@@ -46,25 +45,22 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 def soak_environment(path: Path, rounds: int) -> dict[str, str]:
     """A swarm whose rounds are as short as the node's own work."""
-    settings = {
-        "GDRIVE_PATH": path.absolute(),
-        "EXPERIMENT_NAME": EXPERIMENT,
-        "MODEL_NAME": "fake",
-        "SWARM_PROFILE": "tiny-2",
-        "SEED": 7,
-        "MAX_ROUNDS": rounds,
-        "NUM_TRAIN_SAMPLES": 1,
-        "NUM_TRANSPLANT_TREES": 1,
-        "NUM_GENERATIONS": 2,
-        "CHECKPOINT_INTERVAL": 10,
-        "COORDINATOR_ROUND_INTERVAL": 60,
-        "ROLLOUT_CLEANUP_ENABLED": True,
-        "ROLLOUT_KEEP_LAST_N_ROUNDS": 5,
-        "SWARM_EXPECTED_WORKERS": 2,
-        "SWARM_LOG_LEVEL": "warning",
-        "LIGHT_STEP": 0,
-    }
-    return without_settings(os.environ) | {name: str(value) for name, value in settings.items()}
+    return environment_of(
+        GDRIVE_PATH=path.absolute(),
+        EXPERIMENT_NAME=EXPERIMENT,
+        MODEL_NAME="fake",
+        SWARM_PROFILE="tiny-2",
+        MAX_ROUNDS=rounds,
+        NUM_TRAIN_SAMPLES=1,
+        NUM_TRANSPLANT_TREES=1,
+        NUM_GENERATIONS=2,
+        CHECKPOINT_INTERVAL=10,
+        COORDINATOR_ROUND_INTERVAL=60,
+        ROLLOUT_CLEANUP_ENABLED=True,
+        ROLLOUT_KEEP_LAST_N_ROUNDS=5,
+        SWARM_EXPECTED_WORKERS=2,
+        LIGHT_STEP=0,
+    )
 
 
 class Soak:
@@ -106,13 +102,7 @@ class Soak:
 
     def validated(self) -> list[str]:
         """What `swarm validate` finds."""
-        done = subprocess.run(
-            python("-m", "swarm", "validate", "--nodes", "2"),
-            env=self._processes[0].environment,
-            capture_output=True,
-            text=True,
-        )
-        return [] if done.returncode == 0 else [f"swarm validate: exit code {done.returncode}\n{done.stdout}"]
+        return [*failing(self._processes[0].environment, "validate", "--nodes", "2")]
 
     def _watch(self) -> Iterator[str]:
         every = max(1, self._rounds // MEASURES)
