@@ -141,38 +141,12 @@ def _numbers() -> Iterator[tuple[str, bytes]]:
 
 def good_fields() -> str:
     """Enough for each kind of small file, so that one odd number in it is the only thing wrong."""
-    fields: dict[str, Any] = {
-        "peer_id": "anna",
-        "round": 17,
-        "stage": 0,
-        "timestamp": 1.0,
-        "rollouts": {},
-        "created_at": 1.0,
-        "updated_at": 1.0,
-        "updated_by": "c",
-        "experiment_name": "exp",
-        "registered_at": 1.0,
-        "node_role": "worker",
-        "reward": 0.5,
-        "submitted_at": 1.0,
-        "winners": [],
-        "created_by": "c",
-        "identity": {},
-        "node_id": "anna",
-        "rounds_done": 18,
-        "seed": 1,
-        "cumulative_reward": 0.0,
-        "model": "m",
-        "experiment": "exp",
-        "my_reward": 0.1,
-        "total_agents": 1,
-        "node": "anna",
-        "profile": "tiny",
-        "question_id": "q",
-        "prompt": "p",
-        "asked_at": 1.0,
-    }
-    return json.dumps(fields)
+    fields: dict[str, Any] = dict.fromkeys(("peer_id", "node_id", "node"), "anna") | {"node_role": "worker"}
+    fields |= dict.fromkeys(("updated_by", "created_by", "model", "question_id", "prompt"), "c") | {"profile": "tiny"}
+    fields |= dict.fromkeys(("experiment", "experiment_name"), "exp") | {"rollouts": {}, "identity": {}, "winners": []}
+    fields |= dict.fromkeys(("timestamp", "created_at", "updated_at", "registered_at", "submitted_at", "asked_at"), 1.0)
+    fields |= dict.fromkeys(("reward", "my_reward", "cumulative_reward"), 0.5) | {"seed": 1, "total_agents": 1}
+    return json.dumps(fields | {"round": 17, "stage": 0, "rounds_done": 18})
 
 
 def _sizes() -> Iterator[tuple[str, bytes]]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 import swarm
-from swarm.errors import ProtocolError
 from swarm.harmless import printable
 from swarm.records.listing import count_files, nodes_in, nodes_with_logs
 from swarm.views.status import StatusReader, render
@@ -23,8 +19,8 @@ from swarm.wire import keys
 from swarm.wire.keys import is_node_id
 from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST, Found, drawn, placed, seeds
 from tests.fuzz.coverage_guide import PACKAGES
-from tests.fuzz.mutators import ESC, mutate
-from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
+from tests.fuzz.mutators import ESC
+from tests.fuzz.readers import KEY, READERS, TerminalError, read
 from tests.fuzz.reading_process import Answer
 from tests.layout import Layout
 from tests.patience import PATIENCE
@@ -89,17 +85,6 @@ def test_what_earlier_campaigns_kept_is_still_refused_or_taken(kind: str, tmp_pa
             assert isinstance(read(kind, layout), str), file
 
 
-def test_the_same_seed_gives_the_same_files() -> None:
-    good = seeds()["rollouts"]
-
-    def some() -> list[bytes]:
-        rng = Random(7)
-        return [mutate(rng.choice(good), good, rng) for _ in range(50)]
-
-    assert some() == some()
-    assert len(set(some())) > 40
-
-
 def test_what_a_terminal_would_obey_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm.views.text.printable", lambda text: text)
     layout = Layout(tmp_path, "exp")
@@ -149,72 +134,3 @@ def test_of_odd_names_in_any_folder_only_node_ids_come_out(tmp_path: Path) -> No
     assert all(is_node_id(name) for name in nodes_with_logs(layout.run))
     shown = render(StatusReader(run_of(layout), liveness_timeout=60.0).read(wall=1.0))
     assert shown.replace("\n", "").isprintable()
-
-
-# ── files that change while they are read ───────────────────────────────────────────────────────────────────────────
-@contextmanager
-def meanwhile(act: Callable[[int], None]) -> Any:
-    """Do something again and again in a thread for as long as the body lasts."""
-    stop = threading.Event()
-
-    def again() -> None:
-        number = 0
-        while not stop.is_set():
-            act(number)
-            number += 1
-
-    thread = threading.Thread(target=again)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(timeout=PATIENCE)
-
-
-def grow(path: Path) -> Callable[[int], None]:
-    def act(_: int) -> None:
-        with path.open("ab") as file:
-            file.write(b" " * 9000)
-        if path.stat().st_size > 10**6:
-            path.write_bytes(b"")
-
-    return act
-
-
-def replace(path: Path) -> Callable[[int], None]:
-    def act(number: int) -> None:
-        other = path.with_name("other")
-        if number % 2:
-            other.symlink_to("/etc/passwd")
-        else:
-            other.write_bytes(seeds()["reward"][0])
-        other.replace(path)
-
-    return act
-
-
-def truncate(path: Path) -> Callable[[int], None]:
-    def act(number: int) -> None:
-        path.write_bytes(seeds()["reward"][0] * (number % 3))
-
-    return act
-
-
-@pytest.mark.parametrize("change", [grow, replace, truncate])
-def test_a_file_that_changes_while_it_is_read_is_read_or_refused(
-    change: Callable[[Path], Callable[[int], None]], tmp_path: Path
-) -> None:
-    layout, limit, outcomes = Layout(tmp_path, "exp"), 500_000, set()
-    path = layout.reward_file(KEY, PEER)
-    with placed(layout, "reward", writing(seeds()["reward"][0])), meanwhile(change(path)):
-        for _ in range(300):
-            outcomes.add(read("reward", layout))
-            try:
-                data = layout.run.store.get(layout.key(path), limit).data
-            except (FileNotFoundError, ProtocolError) as error:
-                outcomes.add(type(error).__name__)
-            else:
-                assert len(data) <= limit
-                assert b"root:" not in data
-    assert outcomes <= {"", "malformed", "oversized", "not_a_file", "absent", "FileNotFoundError", "ProtocolError"}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import tempfile
 import threading
@@ -25,7 +24,7 @@ import anyio
 from swarm.tasks.bounded import Limits
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from tests.hostile.exploits import tautology
-from tests.hostile.reader import descendants
+from tests.hostile.reader import descendants, resident_mb
 from tests.unit.tasks.gym import make_question, reference
 
 GROUP = 5
@@ -147,15 +146,6 @@ def peak_memory(mark: str) -> Iterator[list[float]]:
     finally:
         stop.set()
         thread.join()
-
-
-def resident_mb(pid: int) -> float:
-    """0 for a process that has ended."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0.0
-    return pages * resource.getpagesize() / 2**20
 
 
 def processor_s(pid: int) -> float:

@@ -61,8 +61,7 @@ class Reader:
     def memory_mb(self) -> float:
         """Resident memory of the scoring server."""
         (pid,) = self._scorer.pids
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        return pages * resource.getpagesize() / 2**20
+        return resident_mb(pid)
 
     def _new_folder(self) -> None:
         self.layout = Layout(self._folder / str(next(self._numbers)), "exp")
@@ -87,6 +86,15 @@ class Reader:
         for scored in sorted(sample.groups, key=lambda scored: scored.group.slot):
             taken[scored.group.peer_id].append(scored)
         return taken, {peer: dict(reasons) for peer, reasons in intake.close_round(key.round).refused_by_peer.items()}
+
+
+def resident_mb(pid: int) -> float:
+    """0 for a process that has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * resource.getpagesize() / 2**20
 
 
 def descendants(mark: str) -> set[int]:
