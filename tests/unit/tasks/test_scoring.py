@@ -164,15 +164,9 @@ def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
     assert group.answered == (False, False, False, True, True)
 
 
-REFUSALS = {
-    "question_mismatch": {},
-    "gym_version": {"version": "0.0.1"},
-}
-
-
 def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShared[None]) -> None:
     good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "version": GYM_VERSION}
-    origins = {reason: Origin(**(good | change)) for reason, change in REFUSALS.items()}  # type: ignore[arg-type]
+    origins = {"question_mismatch": Origin(**good), "gym_version": Origin(**(good | {"version": "0.0.1"}))}  # type: ignore[arg-type]
 
     async def reason(call: Awaitable[object]) -> str | None:
         try:
@@ -261,21 +255,6 @@ def test_after_the_scorer_no_server_is_left_and_the_bodys_error_comes_out_as_it_
             os.kill(pid, 0)
 
 
-def test_a_server_that_cannot_start_is_a_scoring_error_and_its_last_words_are_logged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def body(_scorer: Scorer) -> None:
-        raise AssertionError("never entered")
-
-    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", "raise SystemExit('no gym here')"))
-    with capture_logs() as logs, pytest.raises(ScoringError, match="gave no reply"):
-        run(body)
-    assert [entry["line"] for entry in logs if entry["event"] == "scorer.stderr"] == ["no gym here"]
-    monkeypatch.setattr(scoring_process, "_COMMAND", ("/no/such/python",))
-    with pytest.raises(ScoringError, match="cannot start"):
-        run(body)
-
-
 BROKEN_CHILDREN = """
 import swarm.tasks.scoring_server as server
 def refuse(kept, owner): raise OSError(22, 'Invalid argument')
@@ -285,14 +264,30 @@ server.main()
 """
 
 
-def test_a_machine_on_which_no_scoring_child_works_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+USELESS = {
+    "ends at once": ((sys.executable, "-c", "raise SystemExit('no gym here')"), "gave no reply", "no gym here"),
+    "no program": (("/no/such/python",), "cannot start", ""),
+    "no child works": (
+        (sys.executable, "-c", BROKEN_CHILDREN),
+        "no scoring child works on this machine",
+        "Invalid argument",
+    ),
+}
+"""Server -> how it is started, what is said of it, and what of its last words is logged."""
+
+
+@pytest.mark.parametrize("server", USELESS)
+def test_a_server_that_is_of_no_use_is_a_scoring_error_at_the_start_and_its_last_words_are_logged(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def body(_scorer: Scorer) -> None:
         raise AssertionError("never entered")
 
-    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", BROKEN_CHILDREN))
-    with capture_logs() as logs, pytest.raises(ScoringError, match="no scoring child works on this machine"):
+    command, said, logged = USELESS[server]
+    monkeypatch.setattr(scoring_process, "_COMMAND", command)
+    with capture_logs() as logs, pytest.raises(ScoringError, match=said):
         run(body)
-    assert any("Invalid argument" in entry["line"] for entry in logs if entry["event"] == "scorer.stderr")
+    assert logged in "".join(entry["line"] for entry in logs if entry["event"] == "scorer.stderr")
 
 
 BREAKING = BROKEN_CHILDREN.replace(

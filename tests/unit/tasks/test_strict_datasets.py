@@ -66,26 +66,6 @@ def key(question: Question) -> str:
 
 
 # ── what the library pays for in full ───────────────────────────────────────────────────────────────────────────────
-def zero(question: Question) -> str | None:
-    return "0" if key(question) != "0" else None
-
-
-def nans(question: Question) -> str:
-    return str(["NaN"] * len(question.metadata["sorted_numbers"])).replace("'", "")
-
-
-def nearly_sorted(question: Question) -> str:
-    return str([float(each) + 0.9 for each in question.metadata["sorted_numbers"]])
-
-
-def unused_numbers(question: Question) -> str:
-    numbers = " + ".join(map(str, question.metadata["numbers"]))
-    return f"{question.metadata['target']}e0 + 0e0*({numbers})"
-
-
-def hexadecimal(question: Question) -> str:
-    numbers = " + ".join(map(str, question.metadata["numbers"]))
-    return f"{question.metadata['target']:#x} + 0x0*({numbers})"
 
 
 def cut_to_24(question: Question) -> str | None:
@@ -94,30 +74,6 @@ def cut_to_24(question: Question) -> str | None:
             if 24.05 < eval(text) < 24.95:
                 return text
     return None
-
-
-def and_junk(question: Question) -> str:
-    return f"{key(question)} junk"
-
-
-def and_a_letter(question: Question) -> str:
-    return f"{key(question)}x"
-
-
-def and_a_word(question: Question) -> str:
-    return f"{key(question)}, junk"
-
-
-def and_another(question: Question) -> str:
-    return f"{key(question)} or 7"
-
-
-def negated(question: Question) -> str:
-    return f"-{key(question)}"
-
-
-def larger_grid(question: Question) -> str:
-    return f"{key(question)[:-1]}, [7]]"
 
 
 def one_percent_off(question: Question) -> str | None:
@@ -130,79 +86,81 @@ def last_place_off(question: Question) -> str:
     return f"{float(key(question)) + 0.9 * 10**-places:.12f}"
 
 
-def told(question: Question) -> str:
-    return f"Press: {key(question)}"
+def numbers_of(question: Question) -> str:
+    return " + ".join(map(str, question.metadata["numbers"]))
 
 
-def a_bit_off(question: Question) -> str:
-    return f"{float(key(question)) + 0.009}"
+def of_type(question: Question, kind: str, answer: str) -> str | None:
+    return answer if question.metadata["task_type"] == kind else None
 
 
-def days_and_junk(question: Question) -> str | None:
-    return f"{key(question)} or so" if question.metadata["task_type"] == "date" else None
-
-
-def point_and_junk(question: Question) -> str | None:
-    return and_a_word(question) if question.metadata["task_type"] == "orthocenter" else None
-
-
-def a_list_of_colours(question: Question) -> str:
-    colours = list(question.metadata["possible_answer"].values())
-    return str([*colours, *range(len(colours))])
-
-
-def nan(_question: Question) -> str:
-    return "nan"
-
-
-def not_both(question: Question) -> str:
-    return "False" if key(question) == "True" else "True"
-
-
-LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
-    ("coin_flip", zero, {}),
-    ("coin_flip", zero, {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
-    ("number_sorting", nans, {}),
-    ("number_sorting", nearly_sorted, {}),
-    ("countdown", unused_numbers, {}),
-    ("countdown", hexadecimal, {}),
-    ("puzzle24", cut_to_24, {}),
-    ("letter_jumble", and_junk, {}),
-    ("word_sorting", and_a_word, {}),
-    ("spell_backward", and_a_letter, {"min_word_len": 6, "max_word_len": 6}),
-    ("figlet_font", and_a_letter, {"min_word_len": 10, "max_word_len": 10, "static_word": "strawberry"}),
-    ("game_of_life", larger_grid, {"grid_size_x": 4, "grid_size_y": 4, "filled_cells": 6}),
-    ("pool_matrix", one_percent_off, {}),
-    ("polynomial_equations", and_a_word, {}),
-    ("fraction_simplification", and_junk, {"styles": ["latex_frac"]}),
-    ("decimal_arithmetic", last_place_off, {}),
-    ("quantum_lock", told, {}),
-    ("sokoban", and_junk, {"max_w": 7, "max_h": 7}),
-    ("number_format", a_bit_off, {}),
-    ("gsm_symbolic", and_another, {}),
-    ("gsm_symbolic", negated, {}),
-    ("time_intervals", days_and_junk, {}),
-    ("graph_color", a_list_of_colours, {}),
-    ("advanced_geometry", point_and_junk, {}),
-    ("complex_arithmetic", nan, {}),
-    ("game_of_life_halting", not_both, {}),
+TRICKS: dict[str, Callable[[Question], str | None]] = {
+    "zero": lambda q: "0" if key(q) != "0" else None,
+    "nans": lambda q: str(["NaN"] * len(q.metadata["sorted_numbers"])).replace("'", ""),
+    "nearly sorted": lambda q: str([float(each) + 0.9 for each in q.metadata["sorted_numbers"]]),
+    "unused numbers": lambda q: f"{q.metadata['target']}e0 + 0e0*({numbers_of(q)})",
+    "hexadecimal": lambda q: f"{q.metadata['target']:#x} + 0x0*({numbers_of(q)})",
+    "cut to 24": cut_to_24,
+    "and junk": lambda q: f"{key(q)} junk",
+    "and a letter": lambda q: f"{key(q)}x",
+    "and a word": lambda q: f"{key(q)}, junk",
+    "and another": lambda q: f"{key(q)} or 7",
+    "negated": lambda q: f"-{key(q)}",
+    "larger grid": lambda q: f"{key(q)[:-1]}, [7]]",
+    "one percent off": one_percent_off,
+    "last place off": last_place_off,
+    "told": lambda q: f"Press: {key(q)}",
+    "a bit off": lambda q: f"{float(key(q)) + 0.009}",
+    "days and junk": lambda q: of_type(q, "date", f"{key(q)} or so"),
+    "point and junk": lambda q: of_type(q, "orthocenter", f"{key(q)}, junk"),
+    "list of colours": lambda q: str([*(of := q.metadata["possible_answer"]).values(), *range(len(of))]),
+    "nan": lambda _: "nan",
+    "not both": lambda q: "False" if key(q) == "True" else "True",
+}
+LAX: list[tuple[str, str, dict[str, Any]]] = [
+    ("coin_flip", "zero", {}),
+    ("coin_flip", "zero", {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
+    ("number_sorting", "nans", {}),
+    ("number_sorting", "nearly sorted", {}),
+    ("countdown", "unused numbers", {}),
+    ("countdown", "hexadecimal", {}),
+    ("puzzle24", "cut to 24", {}),
+    ("letter_jumble", "and junk", {}),
+    ("word_sorting", "and a word", {}),
+    ("spell_backward", "and a letter", {"min_word_len": 6, "max_word_len": 6}),
+    ("figlet_font", "and a letter", {"min_word_len": 10, "max_word_len": 10, "static_word": "strawberry"}),
+    ("game_of_life", "larger grid", {"grid_size_x": 4, "grid_size_y": 4, "filled_cells": 6}),
+    ("pool_matrix", "one percent off", {}),
+    ("polynomial_equations", "and a word", {}),
+    ("fraction_simplification", "and junk", {"styles": ["latex_frac"]}),
+    ("decimal_arithmetic", "last place off", {}),
+    ("quantum_lock", "told", {}),
+    ("sokoban", "and junk", {"max_w": 7, "max_h": 7}),
+    ("number_format", "a bit off", {}),
+    ("gsm_symbolic", "and another", {}),
+    ("gsm_symbolic", "negated", {}),
+    ("time_intervals", "days and junk", {}),
+    ("graph_color", "list of colours", {}),
+    ("advanced_geometry", "point and junk", {}),
+    ("complex_arithmetic", "nan", {}),
+    ("game_of_life_halting", "not both", {}),
 ]
 SLOW = {"advanced_geometry", "figlet_font", "sokoban", "puzzle24", "countdown", "polynomial_equations"}
 
 
 def marked(row: tuple[Any, ...]) -> Any:
     how = [pytest.mark.engine] if row[0] in SLOW else []
-    return pytest.param(*row, marks=how, id=f"{row[0]}-{row[1].__name__}")
+    return pytest.param(*row, marks=how, id=f"{row[0]}-{row[1]}")
 
 
 @pytest.mark.parametrize(("dataset", "trick", "parameters"), [marked(row) for row in LAX])
 def test_what_the_library_pays_in_full_for_a_wrong_answer_earns_nothing(
-    dataset: str, trick: Callable[[Question], str | None], parameters: dict[str, Any]
+    dataset: str, trick: str, parameters: dict[str, Any]
 ) -> None:
     strict = asked(dataset, **parameters)
     for seed in SEEDS:
         question, lax = strict.question(seed), library(dataset, seed, **parameters)
-        if (wrong := trick(question)) is None or lax.made[1]["question"] != question.prompt:
+        if (wrong := TRICKS[trick](question)) is None or lax.made[1]["question"] != question.prompt:
             continue
         assert strict.score(question, wrong) == 0.0, wrong
         assert strict.score(question, key(question)) == 1.0, key(question)

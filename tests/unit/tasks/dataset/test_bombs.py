@@ -36,20 +36,18 @@ def refused(folder: Path, row: dict[str, Any], match: str, **parameters: Any) ->
         prepared(folder, dataset="q.jsonl", **parameters)
 
 
-def test_whatever_hangs_at_a_tasks_first_question_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.tasks.registry.FIRST_CPU_S", 0.05)
-    pattern = "x" * 40 + "|(x+x+)+y"
-    refused(tmp_path, {"question": "q", "answer": pattern}, r"\[tasks.mine\].*processor time", scorer="regex")
-
-
-def test_all_tasks_together_get_no_more_time_than_a_few_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [
+        ("FIRST_CPU_S", r"\[tasks.mine\].*processor time"),
+        ("ALL_FIRST_CPU_S", r"0\.05 s .*, all tasks of the run together"),
+    ],
+)
+def test_whatever_hangs_at_a_tasks_first_question_is_named_and_all_tasks_together_get_no_more_time_than_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, said: str
 ) -> None:
-    monkeypatch.setattr("swarm.tasks.registry.ALL_FIRST_CPU_S", 0.05)
-    pattern = "x" * 40 + "|(x+x+)+y"
-    refused(
-        tmp_path, {"question": "q", "answer": pattern}, r"0\.05 s .*, all tasks of the run together", scorer="regex"
-    )
+    monkeypatch.setattr(f"swarm.tasks.registry.{bound}", 0.05)
+    refused(tmp_path, {"question": "q", "answer": "x" * 40 + "|(x+x+)+y"}, said, scorer="regex")
 
 
 def test_many_short_times_in_one_are_no_longer_than_that() -> None:
