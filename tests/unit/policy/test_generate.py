@@ -78,19 +78,6 @@ def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> N
     assert len(lengths) > 2  # otherwise nothing was compacted
 
 
-@pytest.mark.parametrize("max_rows", [1, 4, 5])
-def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
-    whole = sample(DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN)
-    parts = sample_in_parts(
-        DynamicDecoding(model), PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling(), max_rows=max_rows
-    )
-    assert [[one.token_ids for one in group] for group in parts] == [
-        [one.token_ids for one in group] for group in whole
-    ]
-
-
 def test_finished_completions_keep_their_end_of_text_and_truncated_ones_have_none() -> None:
     samples = list(chain(*write(make_model(eos_ids=SOME_ENDS), group_size=16)))
     ends = set(SOME_ENDS) | make_model().eos_ids

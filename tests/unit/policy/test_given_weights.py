@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -32,53 +33,39 @@ def test_a_checkpoints_weights_take_the_place_of_ones_own_tied_ones_too(tmp_path
     assert not any(tensor.any() for tensor in model.module.parameters())
 
 
-def one_more(file: Path) -> None:
-    save_file(zeros(more=torch.zeros(1)), file)
+def raw(file: Path, header: dict[str, Any], size: int = 0) -> None:
+    """A header alone, with a hole of so many bytes behind it."""
+    data = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(data)) + data)
+    if size:
+        os.truncate(file, size)
 
 
-def one_less(file: Path) -> None:
-    save_file(dict(list(zeros().items())[1:]), file)
-
-
-def other_sides(file: Path) -> None:
+def other_sides() -> dict[str, torch.Tensor]:
     name, tensor = next(iter(zeros().items()))
-    save_file(zeros(**{name: tensor.t().contiguous()}), file)
+    return zeros(**{name: tensor.t().contiguous()})
 
 
-def whole_numbers(file: Path) -> None:
-    save_file({name: tensor.to(torch.int64) for name, tensor in zeros().items()}, file)
+FILES: dict[str, Callable[[Path], object]] = {
+    "one more": lambda file: save_file(zeros(more=torch.zeros(1)), file),
+    "one less": lambda file: save_file(dict(list(zeros().items())[1:]), file),
+    "other sides": lambda file: save_file(other_sides(), file),
+    "whole numbers": lambda file: save_file({name: one.to(torch.int64) for name, one in zeros().items()}, file),
+    "a terabyte of nothing": lambda file: raw(
+        file, {"x": {"dtype": "F32", "shape": [2**38], "data_offsets": [0, 2**40]}}, 2**40
+    ),
+    "many names": lambda file: raw(
+        file, {f"t{n}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for n in range(50_000)}
+    ),
+    "cut": lambda file: (save_file(zeros(), file), os.truncate(file, file.stat().st_size - 1)),
+    "no header": lambda file: file.write_bytes(b"\xff" * 64),
+    "a folder": Path.mkdir,
+}
 
 
-def terabyte(file: Path) -> None:
-    """Of a hole."""
-    header = json.dumps({"x": {"dtype": "F32", "shape": [2**38], "data_offsets": [0, 2**40]}}).encode()
-    with file.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(header)) + header)
-        stream.truncate(2**40)
-
-
-def many_names(file: Path) -> None:
-    empty = {f"t{n}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for n in range(50_000)}
-    header = json.dumps(empty).encode()
-    file.write_bytes(struct.pack("<Q", len(header)) + header)
-
-
-def cut(file: Path) -> None:
-    save_file(zeros(), file)
-    file.write_bytes(file.read_bytes()[:-1])
-
-
-def no_header(file: Path) -> None:
-    file.write_bytes(b"\xff" * 64)
-
-
-@pytest.mark.parametrize(
-    "write", [one_more, one_less, other_sides, whole_numbers, terabyte, many_names, cut, no_header, Path.mkdir]
-)
-def test_a_file_that_is_not_of_the_model_is_refused_and_changes_nothing(
-    write: Callable[[Path], object], tmp_path: Path
-) -> None:
-    write(tmp_path / "model.safetensors")
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_not_of_the_model_is_refused_and_changes_nothing(kind: str, tmp_path: Path) -> None:
+    FILES[kind](tmp_path / "model.safetensors")
     model = make_model()
     before = {name: tensor.clone() for name, tensor in named_weights(model.module).items()}
     with pytest.raises(ModelError, match="model 'mine'"):

@@ -22,7 +22,7 @@ from swarm.policy import model_files
 from swarm.policy import settings as policy_settings
 from swarm.policy.model import LanguageModel, load_model, wrap_model
 from swarm.policy.model_files import folder_problem, resolve_model
-from swarm.policy.policy import JoinedPolicy, load_generator, load_policy
+from swarm.policy.policy import load_generator, load_policy
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import CPU, make_config, make_model, make_module, make_tokenizer
@@ -56,15 +56,6 @@ def test_path_without_a_folder_is_never_looked_up_on_the_hub(name: str) -> None:
     with pytest.raises(ModelError, match="tiny-qwen2") as caught:
         resolve_model(name)
     assert repr(name) in str(caught.value)
-
-
-def test_loaded_policy_generates_and_trains_with_the_threads_asked_for(tmp_path: Path) -> None:
-    policy = load_policy(str(save_model(tmp_path)), GrpoConfig(max_new_tokens=3), threads=1, device="cpu")
-    assert isinstance(policy, JoinedPolicy)
-    assert torch.get_num_threads() == 1
-    ((first, second),) = policy.generate(["Why?"], group_size=2, seed=0)
-    assert len(first.token_ids or ()) <= 3
-    assert first != second
 
 
 def test_a_model_that_could_think_is_loaded_with_thinking_off_and_the_log_says_so_once(tmp_path: Path) -> None:
@@ -189,16 +180,17 @@ def test_without_a_name_a_gpu_of_cuda_is_taken_and_no_other(monkeypatch: pytest.
     assert devices.pick_device(None) == torch.device("cuda")
 
 
-def test_a_mac_is_told_that_its_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    monkeypatch.setattr(torch, "empty", lambda *size, device: None)
-    with pytest.raises(ModelError, match=r"'mps' cannot be used: .*not on mps.*Expected 'cpu', 'cuda'"):
-        load_model("unused", device="mps")
-
-
-@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
-def test_unusable_device_is_named(device: str) -> None:
-    with pytest.raises(ModelError, match=f"device '{device}' cannot be used"):
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("cuda:99", ""), ("abacus", ""), ("mps", r".*not on mps.*Expected 'cpu', 'cuda'")],
+)
+def test_unusable_device_is_named_and_a_mac_is_told_that_its_gpu_is_not_used(
+    device: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if device == "mps":
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+        monkeypatch.setattr(torch, "empty", lambda *size, device: None)
+    with pytest.raises(ModelError, match=f"'{device}' cannot be used{said and ':'}{said}"):
         load_model("tiny-2-qwen2", device=device)
 
 
@@ -283,9 +275,25 @@ def test_end_of_text_is_what_tokenizer_and_generation_config_name() -> None:
     assert wrap(module, make_tokenizer(eos=False)).eos_id == 5
 
 
-def test_model_without_any_end_of_text_is_refused() -> None:
-    with pytest.raises(ModelError, match="no answer could ever finish"):
-        wrap(make_module(), make_tokenizer(eos=False))
+def recurrent(module: Any) -> Any:
+    module._is_stateful = True
+    return module
+
+
+UNSUITED = {
+    "no answer could ever finish": lambda: (make_module(), make_tokenizer(eos=False)),
+    "knows 259 tokens, but the model embeds only 100": lambda: (
+        make_module(config=make_config("qwen2", vocabulary=100)),
+        make_tokenizer(),
+    ),
+    "recurrent layers": lambda: (recurrent(make_module()), make_tokenizer()),
+}
+
+
+@pytest.mark.parametrize("said", UNSUITED)
+def test_a_model_that_cannot_be_used_is_refused_with_the_reason(said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        wrap(*UNSUITED[said]())
 
 
 def test_missing_pad_token_becomes_end_of_text_without_resizing() -> None:
@@ -294,11 +302,6 @@ def test_missing_pad_token_becomes_end_of_text_without_resizing() -> None:
     assert model.module.get_input_embeddings().num_embeddings == 264
     with_pad = make_tokenizer(pad=True)
     assert wrap(make_module("gpt2"), with_pad).pad_id == with_pad.pad_token_id
-
-
-def test_tokenizer_larger_than_the_model_is_refused() -> None:
-    with pytest.raises(ModelError, match="knows 259 tokens, but the model embeds only 100"):
-        wrap(make_module(config=make_config("qwen2", vocabulary=100)), make_tokenizer())
 
 
 def test_longest_completion_is_the_setting_or_the_models_own_or_256() -> None:
@@ -310,13 +313,6 @@ def test_longest_completion_is_the_setting_or_the_models_own_or_256() -> None:
     module.generation_config.max_new_tokens = 32768  # a chat's: no answer here is so long
     assert wrap(module, tokenizer).max_new_tokens == 256
     assert wrap(module, tokenizer, max_new_tokens=32768).max_new_tokens == 32768
-
-
-def test_recurrent_models_are_refused() -> None:
-    module = make_module()
-    module._is_stateful = True
-    with pytest.raises(ModelError, match="recurrent layers"):
-        wrap(module, make_tokenizer())
 
 
 def test_saved_dropout_stays_in_the_configuration(tmp_path: Path) -> None:

@@ -24,18 +24,6 @@ def written(tokenizer: Any, question: str = "1 + 1?", asking: Asking = OURS) -> 
     return text
 
 
-def test_chat_models_get_the_instruction_as_system_turn() -> None:
-    assert written(make_tokenizer(chat_template=CHAT_TEMPLATE)) == (
-        f"<|im_start|>system\n{INSTRUCTION}<|im_end|>\n<|im_start|>user\n1 + 1?<|im_end|>\n<|im_start|>assistant\n"
-    )
-
-
-def test_chat_models_without_a_system_role_get_it_in_the_user_turn() -> None:
-    assert written(make_tokenizer(chat_template=NO_SYSTEM_TEMPLATE)) == (
-        f"<|im_start|>user\n{INSTRUCTION}\n\n1 + 1?<|im_end|>\n<|im_start|>assistant\n"
-    )
-
-
 def test_base_models_get_plain_text() -> None:
     assert written(make_tokenizer()) == f"{INSTRUCTION}\n\nQuestion: 1 + 1?\nAnswer:"
 
@@ -77,13 +65,16 @@ SELF_CONTAINED = Asking(system_prompt="Reason in <think>, answer in <answer>.")
 @pytest.mark.parametrize(
     ("asking", "system", "user"),
     [
+        (OURS, INSTRUCTION, "1 + 1?"),
         (PLAIN, "Answer in <answer>.", "1 + 1?"),
         (SYSTEM, "You sort.", f"{INSTRUCTION}\n\n1 + 1?"),
         (SELF_CONTAINED, SELF_CONTAINED.system_prompt, "1 + 1?"),
         (Asking("You sort.", "Answer."), "You sort.", "Answer.\n\n1 + 1?"),
     ],
 )
-def test_texts_of_ones_own_stand_in_the_place_of_ours(asking: Asking, system: str, user: str) -> None:
+def test_the_instruction_is_the_system_turn_or_stands_in_the_users_and_texts_of_ones_own_take_its_place(
+    asking: Asking, system: str, user: str
+) -> None:
     chat, joined, plain = (
         written(make_tokenizer(chat_template=template), asking=asking)
         for template in (CHAT_TEMPLATE, NO_SYSTEM_TEMPLATE, None)
