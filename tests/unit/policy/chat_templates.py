@@ -115,28 +115,6 @@ PHI_4_MINI = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}"
 )
-MISTRAL_3 = """\
-{%- if messages[0]["role"] == "system" %}
-    {%- set system_message = messages[0]["content"] %}
-    {%- set loop_messages = messages[1:] %}
-{%- else %}
-    {%- set loop_messages = messages %}
-{%- endif %}
-{{- bos_token }}
-{%- for message in loop_messages %}
-    {%- if message["role"] == "user" %}
-        {%- if loop.last and system_message is defined %}
-            {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
-        {%- else %}
-            {{- "[INST] " + message["content"] + "[/INST]" }}
-        {%- endif %}
-    {%- elif message["role"] == "assistant" %}
-        {{- " " + message["content"]|trim + eos_token}}
-    {%- else %}
-        {{- raise_exception("Only user and assistant roles are supported, with an optional initial system message!") }}
-    {%- endif %}
-{%- endfor %}
-"""
 LLAMA_3_2 = """\
 {{- bos_token }}
 {%- if not date_string is defined %}
@@ -198,7 +176,6 @@ GPT_OSS = """\
 FAMILIES = CHATS | {
     "Phi-3": Chat(PHI_3, ("<|end|>", "<|user|>", "<|assistant|>", "<s>"), "<s>"),
     "Phi-4-mini": Chat(PHI_4_MINI, ("<|end|>", "<|user|>", "<|assistant|>", "<|system|>")),
-    "Mistral 0.3": Chat(MISTRAL_3, ("</s>", "<s>", "[INST]", "[/INST]"), "<s>"),
     "Llama-3.2": Chat(
         LLAMA_3_2, ("<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|begin_of_text|>"), "<|begin_of_text|>"
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from swarm.records.first_round import FirstRound, advice, first_round, pace_line
+from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.pace import Share
 from swarm.wire.metrics import MetricsRow
 from tests.unit.records.test_hints import row
@@ -42,13 +42,6 @@ def test_the_interval_counts_questions_not_completions() -> None:
 def test_nodes_without_groups_of_their_own_say_nothing() -> None:
     assert first_round([row(0, local_groups=0)], 39, 8) is None
     assert found(row(0), row(0, local_groups=0, seconds_round=99.0)) == one()
-
-
-def test_the_line_says_how_long_the_others_take_and_what_was_earned() -> None:
-    assert pace_line(one(my_reward=0.25, seconds_round=60.0)) == (
-        "at this pace the other 39 rounds take about 39m; reward per completion 0.250 (0.046 to 0.699), 50% tagged, "
-        "90% finished, 2 of 4 groups with a signal"
-    )
 
 
 @pytest.mark.parametrize(

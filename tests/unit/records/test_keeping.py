@@ -43,7 +43,6 @@ NAMING: dict[str, Callable[[int], dict[str, Any]]] = {
     "nested": lambda row: {"external_by_peer_task": {name: names(row, 3) for name in names(row, 120)}},
     "lists": lambda row: {"trained_on": [*names(row)], "quarantined": [*names(row)]},
     "models": lambda row: {"model": f"{row}" * 20_000, "external_by_model": names(row)},
-    "figures": lambda row: {"publish_to_pool": [row + place / 1000 for place in range(1000)]},
 }
 
 

@@ -161,8 +161,9 @@ def in_time(read: Callable[[], object]) -> object:
 def test_a_pipe_or_a_device_in_the_place_of_a_key_keeps_nobody(tmp_path: Path) -> None:
     known = KnownKeys(tmp_path, "/shared", "exp")
     known.pin("alice", "key")
-    os.mkfifo(known._folder / "ben.pub")
-    (known._folder / "zoe.pub").symlink_to("/dev/zero")
+    (pins,) = {file.parent for file in tmp_path.rglob("alice.pub")}
+    os.mkfifo(pins / "ben.pub")
+    (pins / "zoe.pub").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "key.pem", 0o600)
     assert in_time(lambda: known.of("ben")) is OSError
     assert in_time(lambda: known.of("zoe")) is OSError
