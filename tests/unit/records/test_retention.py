@@ -111,6 +111,7 @@ def test_what_is_archived_is_held_by_nobody_but_those_who_may_learn_from_it() ->
     ("more", "rounds"),
     [
         ({"checkpoint_interval": 5}, None),
+        ({"checkpoint_interval": 100, "cleanup": False}, None),
         ({"checkpoint_interval": 100, "archive_old": True}, None),
         ({"checkpoint_interval": 100, "redo_rounds": 0}, None),
         ({"checkpoint_interval": 6}, 6),
@@ -134,10 +135,6 @@ def test_where_as_many_checkpoints_are_taken_as_is_advised_no_more_rounds_stay_t
     own = more_than_asked(settings(checkpoint_interval=100, clock="own"))
     assert own
     assert "CHECKPOINT_INTERVAL=3 or less" in own.remedy
-
-
-def test_without_a_cleanup_nothing_is_said() -> None:
-    assert more_than_asked(Settings(keep_last_rounds=5)) is None
 
 
 def test_redoing_goes_before_the_number_that_is_asked_for() -> None:
