@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,18 +43,25 @@ def test_a_file_of_several_reads_is_put_together(tmp_path: Path) -> None:
     assert read(tmp_path / "a.json", 16 * 2**20) == data
 
 
+def change_at_each_read(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, size: (change(), read(descriptor, size))[1])
+
+
 def test_a_file_that_grows_while_it_is_read_is_oversized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(b"x")
-    read = os.read
-
-    def grow_and_read(descriptor: int, size: int) -> bytes:
-        with file.open("ab") as stream:
-            stream.write(b"x" * 400)
-        return read(descriptor, size)
-
-    monkeypatch.setattr(os, "read", grow_and_read)
+    change_at_each_read(monkeypatch, lambda: os.truncate(file, file.stat().st_size + 400))
     assert refused(file) == "oversized"
+
+
+def test_of_a_file_that_is_cut_while_it_is_read_there_is_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(b"x" * 900)
+    change_at_each_read(monkeypatch, lambda: os.truncate(file, 3))
+    assert read(file) == b"xxx"
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
