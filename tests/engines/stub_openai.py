@@ -197,12 +197,6 @@ def redirecting(to: str) -> Fault:
     return lambda handler, body: handler.give_json({}, 307, location=to)
 
 
-def echoing(handler: Handler, body: dict[str, Any]) -> None:
-    """The prompt in front of the reply, rendered as a chat template does that knows no system role."""
-    prompt = body["prompt"] if "prompt" in body else f"<|user|>{body['messages'][-1]['content']}<|assistant|>"
-    handler.give_json(reply_to(body, f"{prompt}<answer>7</answer>"))
-
-
 def by_form(chat: Fault, completions: Fault, user: Fault | None = None) -> Fault:
     """One fault for chats, one for plain completions, one for chats without a system turn."""
 

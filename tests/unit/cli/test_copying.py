@@ -6,18 +6,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swarm.cli import copying
-from swarm.cli.main import run
 from swarm.records.copying import Copied, ToDo
 from swarm.wire.messages import ExperimentFile
 from tests.integration.swarms import eventually, json_lines
 from tests.layout import Layout
 from tests.patience import PATIENCE
+from tests.unit.cli.conftest import Typed
 from tests.unit.views.factories import make_experiment, make_round, set_clock, write
 
 
@@ -29,35 +29,33 @@ def made(layout: Layout, created_at: float) -> Layout:
     return layout
 
 
-def copied(*words: str) -> int:
-    return run(["copy", *words, "--experiment", "exp"])
+@pytest.fixture
+def copied(typed: Typed, tmp_path: Path) -> Typed:
+    return partial(typed, "copy", tmp_path / "a", tmp_path / "b", "--experiment", "exp")
 
 
 @pytest.mark.parametrize("follow", [(), ("--follow", "--every", "0.01")])
 def test_a_finished_experiment_is_copied_and_following_it_ends(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], follow: tuple[str, ...]
+    tmp_path: Path, copied: Typed, typed: Typed, follow: tuple[str, ...]
 ) -> None:
     made(make_experiment(tmp_path / "a"), 1.0)
-    assert copied(str(tmp_path / "a"), str(tmp_path / "b"), *follow) == 0
-    said = capsys.readouterr().out
+    said = copied(*follow).out
     assert "copied 23 files, 1 checkpoint, 18 records" in said
     assert "the copy is whole" in said
-    assert run(["validate", "--path", str(tmp_path / "b"), "--experiment", "exp"]) == 0
-    assert copied(str(tmp_path / "a"), str(tmp_path / "b")) == 0
-    assert "copied" not in capsys.readouterr().out.replace("copying", "")
+    typed("validate", "--path", tmp_path / "b", "--experiment", "exp")
+    assert "copied" not in copied().out.replace("copying", "")
 
 
-def test_another_experiment_of_that_name_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_experiment_of_that_name_stays(tmp_path: Path, copied: Typed) -> None:
     made(make_experiment(tmp_path / "a"), 1.0)
     there = made(make_experiment(tmp_path / "b", rounds=1), 2.0)
-    before = msgspec.json.encode(sorted(str(path) for path in there.root.rglob("*")))
-    assert copied(str(tmp_path / "a"), str(tmp_path / "b")) == 2
-    assert "is another experiment, which stays" in capsys.readouterr().err
-    assert msgspec.json.encode(sorted(str(path) for path in there.root.rglob("*"))) == before
+    before = sorted(there.root.rglob("*"))
+    assert "is another experiment, which stays" in copied(code=2).err
+    assert sorted(there.root.rglob("*")) == before
 
 
 def test_a_place_that_fails_for_a_while_is_tried_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, copied: Typed, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = make_experiment(tmp_path / "a")
     set_clock(source, 3, max_rounds=3, finished=False)
@@ -75,10 +73,9 @@ def test_a_place_that_fails_for_a_while_is_tried_again(
             set_clock(source, 3, max_rounds=3, finished=True)
 
     monkeypatch.setattr("swarm.cli.processes.EndRequest.wait", pause)
-    assert copied(str(tmp_path / "a"), str(tmp_path / "b"), "--follow", "--every", "2") == 0
+    assert "trying again in 2 s" in copied("--follow", "--every", "2").err
     assert waited[:3] == [2.0, 2.0, 4.0]
-    assert "trying again in 2 s" in capsys.readouterr().err
-    assert run(["validate", "--path", str(tmp_path / "b"), "--experiment", "exp"]) == 0
+    typed("validate", "--path", tmp_path / "b", "--experiment", "exp")
 
 
 @pytest.fixture
@@ -114,17 +111,14 @@ def test_one_that_is_asked_to_end_copies_what_is_new_and_ends(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("runtime")
-def test_two_never_copy_into_one_place_who_follows_takes_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_never_copy_into_one_place_who_follows_takes_over(tmp_path: Path, copied: Typed, typed: Typed) -> None:
+    there = ("--path", tmp_path / "b", "--experiment", "exp")
     with follower(tmp_path) as first:
-        assert copied(str(tmp_path / "a"), str(tmp_path / "b")) == 2
-        assert f"is being copied into: copy (process {first.pid})" in capsys.readouterr().err
-        assert run(["up", "--path", str(tmp_path / "b"), "--experiment", "exp", "--nodes", "1"]) == 2
-        assert f"is running: copy (process {first.pid})" in capsys.readouterr().err
+        assert f"is being copied into: copy (process {first.pid})" in copied(code=2).err
+        assert f"is running: copy (process {first.pid})" in typed("up", *there, "--nodes", "1", code=2).err
         with follower(tmp_path) as second:
             assert first.wait(PATIENCE) == 143
-            assert run(["down", "--path", str(tmp_path / "b"), "--experiment", "exp"]) == 0
+            typed("down", *there)
             assert second.wait(PATIENCE) == 143
 
 

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from swarm.cli.export import TableName
-from swarm.cli.main import run
 from swarm.views.tables.frames import TABLES
+from tests.unit.cli.conftest import Typed
 from tests.unit.views.tables.small_study import FULL, SMALL
 
 pytest.importorskip("pandas")
@@ -30,25 +30,22 @@ def test_every_table_can_be_asked_for() -> None:
     assert get_args(TableName) == tuple(TABLES)
 
 
-def test_the_file_is_named_after_its_source_and_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["export", FULL]) == 0
-    assert capsys.readouterr().out == f"wrote 18 rows of metrics to {FULL}-metrics.csv\n"
+def test_the_file_is_named_after_its_source_and_table(typed: Typed) -> None:
+    assert typed("export", FULL).out == f"wrote 18 rows of metrics to {FULL}-metrics.csv\n"
     assert len(lines_of(f"{FULL}-metrics.csv")) == 1 + 18
 
 
-def test_the_output_says_the_format_unless_it_is_given() -> None:
-    assert run(["export", FULL, "-o", "a.parquet"]) == 0
+def test_the_output_says_the_format_unless_it_is_given(typed: Typed) -> None:
+    typed("export", FULL, "-o", "a.parquet")
     assert Path("a.parquet").read_bytes().startswith(b"PAR1")
-    assert run(["export", FULL, "-o", "b.parquet", "--format", "jsonl"]) == 0
+    typed("export", FULL, "-o", "b.parquet", "--format", "jsonl")
     assert Path("b.parquet").read_bytes().startswith(b"{")
 
 
-def test_a_file_that_is_there_is_replaced_only_by_force(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_there_is_replaced_only_by_force(typed: Typed) -> None:
     Path("a.csv").write_text("mine")
-    assert run(["export", FULL, "-o", "a.csv"]) == 2
-    assert "a.csv is there already" in capsys.readouterr().err
+    for source in (FULL, "nothing"):  # before any reading
+        assert "a.csv is there already" in typed("export", source, "-o", "a.csv", code=2).err
     assert Path("a.csv").read_text() == "mine"
-    assert run(["export", "nothing", "-o", "a.csv"]) == 2
-    assert "a.csv is there already" in capsys.readouterr().err  # before any reading
-    assert run(["export", FULL, "-o", "a.csv", "--force"]) == 0
+    typed("export", FULL, "-o", "a.csv", "--force")
     assert len(lines_of("a.csv")) == 19

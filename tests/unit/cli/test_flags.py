@@ -14,7 +14,6 @@ from swarm.cli.run_flags import NodeFlags, RunFlags
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
 from swarm.config.settings import FIELDS
-from swarm.errors import ConfigError
 
 
 def test_every_flag_is_a_setting_or_a_source_of_settings() -> None:
@@ -40,18 +39,8 @@ def test_flags_are_named_as_users_say_it(capsys: pytest.CaptureFixture[str], mon
     )
     assert run(line.split()) == 0
     values = {row["name"]: row["value"] for row in json.loads(capsys.readouterr().out)}
-    assert (values["max_rounds"], values["local_groups"], values["external_groups"], values["model"]) == (
-        7,
-        3,
-        5,
-        ["a", "b"],
-    )
-    assert (values["checkpoint_interval"], values["test_mode"], values["tasks"]) == (0, True, ["bf", "arc_1d"])
-
-
-def test_an_error_names_the_setting_and_where_it_came_from() -> None:
-    with pytest.raises(ConfigError, match=r"SEED .* got -1 from the command line"):
-        settings_from(NodeFlags(seed=-1), {})
+    expected = {"max_rounds": 7, "local_groups": 3, "external_groups": 5, "model": ["a", "b"], "test_mode": True}
+    assert values.items() >= (expected | {"checkpoint_interval": 0, "tasks": ["bf", "arc_1d"]}).items()
 
 
 def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
@@ -70,7 +59,7 @@ def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
     assert "secret" not in repr(rows)
 
 
-def test_the_list_says_what_came_from_a_preset_even_where_it_is_the_default() -> None:
+def test_the_list_says_what_came_from_a_preset_even_where_it_is_the_default_and_test_mode_beats_it() -> None:
     environ = {"SWARM_PRESET": "paper", "SWARM_KL_WEIGHT": "0.1"}
     rows = {row.name: row for row in list_settings(NodeFlags(generations=4), environ)}
     assert (rows["learning_rate"].value, rows["learning_rate"].source) == (1e-3, "preset paper")
@@ -78,9 +67,6 @@ def test_the_list_says_what_came_from_a_preset_even_where_it_is_the_default() ->
     assert rows["kl_weight"].source == "environment variable SWARM_KL_WEIGHT"
     assert rows["generations"].source == "command line"
     assert rows["seed"].source == "default"
-
-
-def test_the_list_says_that_test_mode_beats_a_preset() -> None:
     rows = {row.name: row for row in list_settings(NodeFlags(preset="paper", test=True), {})}
     assert (rows["max_rounds"].value, rows["max_rounds"].source) == (3, "TEST_MODE")
     assert rows["learning_rate"].source == "preset paper"

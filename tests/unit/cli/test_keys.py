@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.main import run
 from swarm.signing.known_keys import KnownKeys
+from tests.unit.cli.conftest import Typed
 
 ID = "0123456789abcdef" * 2
 
@@ -21,17 +21,16 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownKeys:
 
 
 def test_what_is_known_of_an_experiment_is_listed_and_forgotten_by_the_name_that_is_listed(
-    known: KnownKeys, capsys: pytest.CaptureFixture[str]
+    known: KnownKeys, typed: Typed
 ) -> None:
     known.pin("anna", "her-key")
     known.add_id(ID)
-    assert run(["keys", "show", "--known"]) == 0
-    said = capsys.readouterr().out
+    said = typed("keys", "show", "--known").out
     assert ID in said
     assert "her-key" in said
     for name in ("@experiment", "anna"):
         assert name in said
-        assert run(["keys", "forget", name]) == 0
+        typed("keys", "forget", name)
     assert not list(known)
     assert known.ids() == []
-    assert run(["keys", "forget", "@experiment"]) == 2, "there is none any more"
+    typed("keys", "forget", "@experiment", code=2)  # there is none any more

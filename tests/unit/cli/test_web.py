@@ -7,42 +7,38 @@ import re
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
-from swarm.cli.main import run
 from swarm.errors import ConfigError
 from tests.patience import PATIENCE
+from tests.unit.cli.conftest import Typed
 from tests.unit.views.factories import make_experiment
 
 
-def web(path: Path, *arguments: str) -> int:
-    return run(["web", *arguments, "--path", str(path), "--experiment", "exp"])
-
-
-def test_the_page_is_written_into_one_file_that_is_not_overwritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def web(typed: Typed, tmp_path: Path) -> Typed:
     make_experiment(tmp_path)
+    return partial(typed, "web", "--path", tmp_path, "--experiment", "exp")
+
+
+def test_the_page_is_written_into_one_file_that_is_not_overwritten(tmp_path: Path, web: Typed) -> None:
     target = tmp_path / "out.html"
-    assert web(tmp_path, "--export", str(target)) == 0
-    assert "asks nobody for anything" in capsys.readouterr().out
+    assert "asks nobody for anything" in web("--export", target).out
     written = target.read_bytes()
     assert written.startswith(b"<!doctype html>")
-    assert web(tmp_path, "--export", str(target)) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in web("--export", target, code=2).err
     assert target.read_bytes() == written
-    assert web(tmp_path, "-o", str(target), "--force") == 0
+    web("-o", target, "--force")
 
 
-def test_a_port_that_is_taken_is_refused_with_another_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_experiment(tmp_path)
+def test_a_port_that_is_taken_is_refused_with_another_way(web: Typed) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert web(tmp_path, "--port", str(taken.getsockname()[1])) == 2
-    assert "choose another --port" in capsys.readouterr().err
+        assert "choose another --port" in web("--port", taken.getsockname()[1], code=2).err
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

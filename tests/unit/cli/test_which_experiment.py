@@ -10,8 +10,8 @@ import pytest
 
 from swarm.cli import flags
 from swarm.cli.flags import open_experiment_when_there
-from swarm.cli.main import run
 from swarm.config import Settings
+from tests.unit.cli.conftest import Typed
 from tests.unit.views.factories import make_experiment, set_clock
 
 LOOKING = (
@@ -36,50 +36,43 @@ def nobody_names_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_only_one_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_only_one_is_looked_at(tmp_path: Path, typed: Typed) -> None:
     make_experiment(tmp_path, name="demo")
     for command in LOOKING:
-        assert run(command.split()) in (0, 1), command  # a doctor may find something to say of this machine
-        said = capsys.readouterr()
+        said = typed(*command.split(), codes=(0, 1))  # a doctor may find something to say of this machine
         assert said.out, command
         assert "no experiment" not in said.out + said.err, command
 
 
-def test_of_several_the_one_that_is_not_over_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_the_one_that_is_not_over_is_looked_at(tmp_path: Path, typed: Typed) -> None:
     make_experiment(tmp_path, name="over")
-    going = make_experiment(tmp_path, name="going")
-    set_clock(going, 1, finished=False)
-    assert run(["status", "--json"]) == 0
-    assert msgspec.json.decode(capsys.readouterr().out)["experiment"] == "going"
+    set_clock(make_experiment(tmp_path, name="going"), 1, finished=False)
+    assert msgspec.json.decode(typed("status", "--json").out)["experiment"] == "going"
 
 
-def test_several_that_are_over_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_that_are_over_are_asked_for(tmp_path: Path, typed: Typed) -> None:
     for name in ("first", "second"):
         make_experiment(tmp_path, name=name)
-    assert run(["status"]) == 2
-    said = capsys.readouterr().err
+    said = typed("status", code=2).err
     assert "first, second" in said
     assert "name one, such as --experiment second" in said
-    assert run(["status", "--experiment", "second"]) == 0
+    typed("status", "--experiment", "second")
 
 
-def test_empty_folders_odd_names_and_links_are_not_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_folders_odd_names_and_links_are_not_meant(tmp_path: Path, typed: Typed) -> None:
     beside = make_experiment(tmp_path, name="demo").root.parent
     (beside / "empty").mkdir()
     (beside / "weird\nname").mkdir()
     (beside / "link").symlink_to("/usr")
-    assert run(["status", "--json"]) == 0
-    assert msgspec.json.decode(capsys.readouterr().out)["experiment"] == "demo"
+    assert msgspec.json.decode(typed("status", "--json").out)["experiment"] == "demo"
     make_experiment(tmp_path, name="other")
-    assert run(["status"]) != 0
-    said = capsys.readouterr().err
+    said = typed("status", code=2).err
     assert "holds 2 experiments" in said
     assert "weird" not in said
 
 
-def test_an_empty_place_is_said_to_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["status"]) != 0
-    assert str(tmp_path) in capsys.readouterr().err
+def test_an_empty_place_is_said_to_have_none(tmp_path: Path, typed: Typed) -> None:
+    assert str(tmp_path) in typed("status", code=2).err
 
 
 def test_who_looks_before_the_experiment_is_there_waits_and_says_so(
@@ -95,11 +88,10 @@ def test_who_looks_before_the_experiment_is_there_waits_and_says_so(
     assert f"waiting for the experiment demo in {tmp_path}, there are another" in capsys.readouterr().err
 
 
-def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, typed: Typed) -> None:
     for number in range(50):
         (tmp_path / "experiments" / f"run-{number:02}").mkdir(parents=True)
-    assert run(["status", "--experiment", "urn-49"]) == 2
-    said = capsys.readouterr().err
+    said = typed("status", "--experiment", "urn-49", code=2).err
     assert "run-19 and 30 more; " in said
     assert "did you mean 'run-49'?" in said
     assert "run-20" not in said

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
-import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -124,12 +120,6 @@ def test_a_request_is_repeated_as_often_as_asked_for_and_not_by_the_client(fault
     assert len(stub.asked) == 2
 
 
-def test_a_prompt_in_front_of_the_reply_is_cut_off() -> None:
-    with serving(then=stubs.echoing) as stub:
-        for api in ("chat", "chat-user", "completions"):
-            assert ask(generator(stub, api=api)) == [(SEVEN, SEVEN)]
-
-
 def test_a_reply_of_a_gigabyte_is_not_read() -> None:
     with serving(stubs.huge) as stub:
         made = generator(stub, retries=0)
@@ -213,21 +203,12 @@ def test_an_endpoint_that_hangs_costs_one_generation_its_patience_and_the_next_o
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (
-            refused(401, "Incorrect API key provided"),
-            r"HTTP 401: Incorrect API key provided \(the key is read from the var",
-        ),
-        (
-            refused(404, "The model `x` does not exist."),
-            r"HTTP 404: The model `x` does not exist\. \(is that the model's",
-        ),
+        (refused(401, "Incorrect API key"), r"HTTP 401: Incorrect API key \(the key is read from the var"),
+        (refused(404, "No such model."), r"HTTP 404: No such model\. \(is that the model's"),
         (refused(400, "Unsupported parameter: max_tokens"), "Unsupported parameter: max_tokens"),
         (refused(429, "insufficient_quota"), "HTTP 429: insufficient_quota"),
         (stubs.raw(b"<html>Welcome</html>"), "of another form: .*'<html>Welcome</html>'"),
-        (
-            stubs.redirecting("http://elsewhere.example/v1"),
-            r"redirects to http://elsewhere\.example/v1; none is followed",
-        ),
+        (stubs.redirecting("http://elsewhere.example/v1"), r"redirects to http://elsewhere\.example/v1; none is foll"),
     ],
 )
 def test_an_endpoint_that_refuses_everything_is_told_at_the_start(fault: Fault, said: str) -> None:
@@ -357,39 +338,3 @@ def test_no_part_of_the_key_is_left_where_a_servers_words_are_cut(before: int) -
         ((completion,),) = made.generate(["?"], group_size=1, seed=1)
         ask(made)
     assert KEY[:4] not in repr(logs) + completion.text
-
-
-def test_a_run_leaves_the_key_in_no_file_no_line_and_no_command_line(tmp_path: Path) -> None:
-    """A process of its own, with the logs of a node at `debug`, against every fault that could carry the key out."""
-    faults = [good(text=KEY), refused(500, KEY), stubs.killed, refused(401, KEY)]
-    code = """
-import json, logging, sys
-from pathlib import Path
-from swarm.remote.endpoint import EndpointGenerator
-from swarm.remote.endpoint_config import EndpointConfig
-logging.basicConfig(level=logging.DEBUG, filename="debug.log")
-config = EndpointConfig(
-    base_url=sys.argv[1], model="m", api="chat", backoff=0.001, key_variable="MY_KEY", concurrency=1
-)
-made = EndpointGenerator(config)
-Path("result.json").write_text(repr((made.generate(["?"] * 3, group_size=1, seed=1), config, vars(made), made.usage)))
-lines = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline")]
-Path("cmdline").write_bytes(b"".join(lines))
-made.check()
-"""
-    with serving(*faults, then=refused(401, KEY)) as stub:
-        ended = subprocess.run(
-            [sys.executable, "-c", code, stub.url],
-            cwd=tmp_path,
-            env={**os.environ, "MY_KEY": KEY, "OPENAI_LOG": "debug", "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-    assert "ConfigError" in ended.stderr, ended.stderr
-    assert {asked.headers["authorization"] for asked in stub.asked} == {f"Bearer {KEY}"}
-    written = {file.name: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    assert {"result.json", "cmdline", "debug.log"} <= set(written)
-    assert [name for name, content in written.items() if KEY.encode() in content] == []
-    assert KEY not in ended.stdout + ended.stderr
