@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import pytest
-from _pytest.capture import CaptureResult
 
 from swarm.cli.main import run
 
-Typed = Callable[..., CaptureResult[str]]
-"""The words of a command, and the exit `code` that it must have (0), or one of `codes` -> what it prints."""
+
+class Printed(NamedTuple):
+    """What a command printed."""
+
+    out: str
+    err: str
+
+
+Typed = Callable[..., Printed]
+"""The words of a command, and the exit `code` that it must have (0), or one of `codes` -> what it printed."""
 
 
 @pytest.fixture
 def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    def type_(*words: object, code: int = 0, codes: Collection[int] = ()) -> CaptureResult[str]:
+    def type_(*words: object, code: int = 0, codes: Collection[int] = ()) -> Printed:
         capsys.readouterr()
-        assert run([*map(str, words)]) in (codes or {code}), capsys.readouterr()
-        return capsys.readouterr()
+        ended = run([*map(str, words)])
+        printed = Printed(*capsys.readouterr())
+        assert ended in (codes or {code}), printed
+        return printed
 
     return type_

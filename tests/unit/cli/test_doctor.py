@@ -7,16 +7,16 @@ import os
 import subprocess
 import sys
 import time
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from swarm.cli.doctor import render
-from swarm.cli.main import run
 from swarm.views.doctor.check import Diagnosis, Finding, Verdict
 from tests.patience import PATIENCE
+from tests.unit.cli.conftest import Typed
 from tests.unit.views.factories import make_experiment, make_peer
 
 pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
@@ -26,49 +26,40 @@ def everything_below(path: Path) -> list[Path]:
     return sorted(path.rglob("*"))
 
 
-def doctor(path: Path, *arguments: str) -> int:
-    return run(["doctor", "--path", str(path), "--experiment", "exp", "--seconds", "0.1", *arguments])
+@pytest.fixture
+def doctor(typed: Typed) -> Typed:
+    return partial(typed, "doctor", "--experiment", "exp", "--seconds", "0.1", "--path")
 
 
 def failures(report: dict[str, Any]) -> dict[str, str]:
     return {f"{f['area']}: {f['check']}": f["measured"] for f in report["findings"] if f["verdict"] == "failure"}
 
 
-def test_a_folder_that_is_not_there_is_examined_and_not_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert doctor(tmp_path / "not" / "there") == 0
-    text = capsys.readouterr().out
+def test_a_folder_that_is_not_there_is_examined_and_not_made(tmp_path: Path, doctor: Typed) -> None:
+    text = doctor(tmp_path / "not" / "there").out
     assert "can be made" in text
     assert "nothing here stops a swarm" in text
     assert everything_below(tmp_path) == []
 
 
-def test_a_torn_state_exits_1_with_its_mend_and_nothing_is_left_behind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_torn_state_exits_1_with_its_mend_and_nothing_is_left_behind(tmp_path: Path, doctor: Typed) -> None:
     layout = make_experiment(tmp_path)
     (layout.checkpoint(3, "alice")).rmdir()
     before = everything_below(tmp_path)
-    assert doctor(tmp_path) == 0
-    capsys.readouterr()
+    doctor(tmp_path)
     layout.state_file.write_bytes(b'{"round": ')
-    assert doctor(tmp_path, "--json") == 1
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(doctor(tmp_path, "--json", code=1).out)
     assert (report["ok"], list(failures(report))) == (False, ["state: clock"])
     assert everything_below(tmp_path) == before
 
 
-def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: Path, doctor: Typed) -> None:
     layout = make_experiment(tmp_path)
     (layout.checkpoint(3, "alice")).rmdir()
     make_peer(layout, "carol")
     layout.checkpoints.rename(layout.root / "elsewhere")
     layout.checkpoints.write_text("no folder")
-    assert doctor(tmp_path, "--json") == 1
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(doctor(tmp_path, "--json", code=1).out)
     assert list(failures(report)) == ["saved: could be looked at"]
     assert any(finding["area"] == "machine" for finding in report["findings"])
 
@@ -95,11 +86,6 @@ def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
     assert everything_below(tmp_path) == before
 
 
-@cache
-def can_mount() -> bool:
-    return unshared("true").returncode == 0
-
-
 def unshared(script: str) -> subprocess.CompletedProcess[str]:
     """A shell that may mount for itself alone."""
     command = ["unshare", "-rm", "sh", "-e", "-c", script]
@@ -113,29 +99,13 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("SWARM_", "GDRIVE_"))}
 
 
-def examined(path: Path, mount: str, expected: int = 1) -> dict[str, Any]:
-    if not can_mount():
-        pytest.skip("`unshare -rm` is not allowed here, so nothing can be mounted for this test alone")
-    call = f"{sys.executable} -m swarm doctor --path {path} --experiment exp --seconds 0.1 --json"
-    done = unshared(f"{mount}; {call}")
-    assert done.returncode == expected, done.stdout + done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
 def test_a_full_file_system_is_found(tmp_path: Path) -> None:
+    if unshared("true").returncode:
+        pytest.skip("`unshare -rm` is not allowed here, so nothing can be mounted for this test alone")
     fill = f"mount -t tmpfs -o size=1m none {tmp_path}; dd if=/dev/zero of={tmp_path}/filler bs=1k 2>/dev/null || true"
-    found = failures(examined(tmp_path, fill))
+    call = f"{sys.executable} -m swarm doctor --path {tmp_path} --experiment exp --seconds 0.1 --json"
+    done = unshared(f"{fill}; {call}")
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = failures(json.loads(done.stdout))
     assert "No space left" in found["folder: writable"]
     assert found["space: free space"].startswith("0 B free")
-
-
-def test_a_file_system_without_inodes_left_is_found(tmp_path: Path) -> None:
-    report = examined(tmp_path, f"mount -t tmpfs -o size=100m,nr_inodes=500 none {tmp_path}")
-    assert "space: inodes" in failures(report)
-
-
-def test_a_read_only_folder_is_found(tmp_path: Path) -> None:
-    make_experiment(tmp_path)
-    report = examined(tmp_path, f"mount --bind {tmp_path} {tmp_path}; mount -o remount,ro,bind {tmp_path}")
-    assert "Read-only file system" in failures(report)["folder: writable"]

@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from swarm.cli import processes as down_module
-from swarm.cli.main import run
 from tests.patience import PATIENCE
+from tests.unit.cli.conftest import Typed
 
 PROGRAM = """
 import os, signal, subprocess, sys, time
@@ -69,47 +70,42 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         yield start
 
 
-def down(tmp_path: Path, experiment: str, *arguments: str) -> int:
-    return run(["down", "--path", str(tmp_path), "--experiment", experiment, *arguments])
+@pytest.fixture
+def down(typed: Typed, tmp_path: Path) -> Typed:
+    return partial(typed, "down", "--path", tmp_path, "--experiment", "mine")
 
 
-def test_of_two_swarms_the_named_one_is_ended(tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_two_swarms_the_named_one_is_ended(tmp_path: Path, start: Start, down: Typed) -> None:
     mine, other = [start("mine"), start("mine")], start("other")
-    assert down(tmp_path, "mine") == 0
+    ids = sorted(str(process.pid) for process in mine)
+    assert down().out.splitlines() == [f"ending worker (process {pid})" for pid in ids]
     assert [process.wait(PATIENCE) for process in mine] == [143, 143]
     assert other.poll() is None
-    assert capsys.readouterr().out.splitlines() == [f"ending worker (process {pid})" for pid in _by_name(mine)]
-    assert down(tmp_path, "mine") == 0
-    said = capsys.readouterr().out
-    assert said == (
+    assert down().out == (
         f"no process of mine in {tmp_path} runs here as this user; others of yours go on: "
         f"--path {tmp_path} --experiment other\n"
     )
 
 
-def _by_name(processes: list[subprocess.Popen[str]]) -> list[int]:
-    return [int(pid) for pid in sorted(str(process.pid) for process in processes)]
-
-
-def test_who_does_not_end_in_time_is_killed(tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_does_not_end_in_time_is_killed(start: Start, down: Typed) -> None:
     process = start("mine", "worker", "stays")
-    assert down(tmp_path, "mine", "--timeout", "0.2") == 0
+    said = down("--timeout", "0.2").out
     assert process.wait(PATIENCE) == -signal.SIGKILL
     assert process.stdout is not None
     assert process.stdout.read() == "heard 1\n"
-    assert f"killing worker (process {process.pid}): it did not end within 0.2 s" in capsys.readouterr().out
+    assert f"killing worker (process {process.pid}): it did not end within 0.2 s" in said
 
 
-def test_a_stopped_process_is_asked_as_well(tmp_path: Path, start: Start) -> None:
+def test_a_stopped_process_is_asked_as_well(start: Start, down: Typed) -> None:
     process = start("mine")
     process.send_signal(signal.SIGSTOP)
-    assert down(tmp_path, "mine") == 0
+    down()
     assert process.wait(PATIENCE) == 143
 
 
-def test_nodes_hear_one_signal_where_their_swarm_up_passes_it_on(tmp_path: Path, start: Start) -> None:
+def test_nodes_hear_one_signal_where_their_swarm_up_passes_it_on(start: Start, down: Typed) -> None:
     up = start("mine", "up", "passes it on")
-    assert down(tmp_path, "mine") == 0
+    down()
     assert up.wait(PATIENCE) == 143
     assert up.stdout is not None
     said = up.stdout.read()
@@ -117,14 +113,14 @@ def test_nodes_hear_one_signal_where_their_swarm_up_passes_it_on(tmp_path: Path,
     assert "heard 2" not in said
 
 
-def test_nodes_whose_swarm_up_was_killed_are_ended(tmp_path: Path, start: Start) -> None:
+def test_nodes_whose_swarm_up_was_killed_are_ended(start: Start, down: Typed) -> None:
     up = start("mine", "up")
     assert up.stdout is not None
     node = int(up.stdout.readline().split()[1])
     up.kill()
     up.wait(PATIENCE)
     assert Path(f"/proc/{node}").exists()
-    assert down(tmp_path, "mine", "--timeout", "0.2") == 0
+    down("--timeout", "0.2")
     assert _is_gone(node)
 
 
@@ -136,11 +132,8 @@ def _is_gone(pid: int) -> bool:
         return True
 
 
-def test_one_that_cannot_be_ended_is_told_and_fails(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_that_cannot_be_ended_is_told_and_fails(start: Start, monkeypatch: pytest.MonkeyPatch, down: Typed) -> None:
     monkeypatch.setattr(down_module, "KILLED_WITHIN", 0.1)
     monkeypatch.setattr(down_module.Running, "signal", lambda *_: None)
     process = start("mine")
-    assert down(tmp_path, "mine", "--timeout", "0") == 1
-    assert f"worker (process {process.pid}) is still there" in capsys.readouterr().out
+    assert f"worker (process {process.pid}) is still there" in down("--timeout", "0", code=1).out

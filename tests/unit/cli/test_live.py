@@ -16,18 +16,10 @@ from swarm.node.process.host import host_identity
 from swarm.store.folder.store import FolderStore
 from swarm.store.run import Run
 from tests.layout import Layout
-from tests.unit.cli.test_processes import process
+from tests.unit.cli.test_processes import REGISTERS, process
 from tests.unit.views.factories import make_peer
 
 NAMES = ["coordinator", "worker-0"]
-REGISTERS = """
-import signal, sys
-from swarm.cli.processes import this_process_runs
-from swarm.config import Settings
-this_process_runs(Settings(path=sys.argv[1], experiment="exp"), sys.argv[2], sys.argv[3:])
-print("ready", flush=True)
-signal.pause()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +43,7 @@ def refuse(tmp_path: Path) -> None:
     ("role", "nodes", "title"), [("up", ["worker-7"], "swarm up"), ("worker", ["worker-0"], "worker-0")]
 )
 def test_what_runs_here_is_named_with_the_ways_out(tmp_path: Path, role: str, nodes: list[str], title: str) -> None:
-    with process(REGISTERS, tmp_path, role, *nodes) as other, pytest.raises(ExperimentError) as refused:
+    with process(REGISTERS, tmp_path, "exp", role, *nodes) as other, pytest.raises(ExperimentError) as refused:
         refuse(tmp_path)
     said = str(refused.value)
     assert f"is running: {title} (process {other.pid})" in said
@@ -61,7 +53,7 @@ def test_what_runs_here_is_named_with_the_ways_out(tmp_path: Path, role: str, no
 
 
 def test_a_node_of_another_name_may_be_joined(tmp_path: Path) -> None:
-    with process(REGISTERS, tmp_path, "worker", "guest"):
+    with process(REGISTERS, tmp_path, "exp", "worker", "guest"):
         refuse(tmp_path)
 
 

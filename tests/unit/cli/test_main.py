@@ -31,23 +31,6 @@ def wait_for(stream: object, text: str) -> None:
     raise AssertionError(f"the stream ended without {text!r}")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["--version"], 0),
-        (["--help"], 0),
-        (["bogus"], 2),
-        (["status", "--bogus"], 2),
-        (["logs", "--lines", "many"], 2),
-        (["logs", "--lines", "-1"], 2),
-        (["logs", "--level", "loud"], 2),
-        (["settings", "--seed", "-3"], 2),
-    ],
-)
-def test_wrong_usage_is_2(arguments: list[str], code: int) -> None:
-    assert run(arguments) == code
-
-
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     append_events(layout, "alice", *(make_event("e" * 200, float(n)) for n in range(2000)))

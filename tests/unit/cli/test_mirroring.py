@@ -14,8 +14,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
 from tests.layout import Layout
 from tests.unit.cli.test_copying import made
-from tests.unit.cli.test_live import REGISTERS
-from tests.unit.cli.test_processes import process
+from tests.unit.cli.test_processes import REGISTERS, process
 from tests.unit.views.factories import make_experiment, make_peer, make_round, run_of
 
 
@@ -94,7 +93,7 @@ def test_another_experiment_of_that_name_is_not_brought_back_over_this_one(tmp_p
 
 def test_while_nodes_run_here_nothing_is_written_under_them(tmp_path: Path) -> None:
     in_mirror(tmp_path)
-    with process(REGISTERS, tmp_path / "vm", "worker", "alice"):
+    with process(REGISTERS, tmp_path / "vm", "exp", "worker", "alice"):
         bring_back(settings_in(tmp_path), here=True)
     assert not (tmp_path / "vm").exists()
 

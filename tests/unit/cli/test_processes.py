@@ -23,7 +23,7 @@ REGISTERS = """
 import signal, sys
 from swarm.cli.processes import this_process_runs
 from swarm.config import Settings
-this_process_runs(Settings(path=sys.argv[1], experiment=sys.argv[2]), "worker", ["w"])
+this_process_runs(Settings(path=sys.argv[1], experiment=sys.argv[2]), sys.argv[3], sys.argv[4:])
 print("ready", flush=True)
 signal.pause()
 """
@@ -55,7 +55,7 @@ def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def registered(settings: Settings) -> subprocess.Popen[str]:
-    return process(REGISTERS, settings.path, settings.experiment)  # type: ignore[return-value]
+    return process(REGISTERS, settings.path, settings.experiment, "worker", "w")  # type: ignore[return-value]
 
 
 def found(settings: Settings) -> list[int]:
@@ -196,7 +196,7 @@ def test_without_a_session_folder_it_is_one_of_this_user_among_the_temporary_fil
 
 def test_the_lock_outlives_the_collection_of_what_took_it(tmp_path: Path, runtime: Path) -> None:
     code = REGISTERS.replace('print("ready"', 'import gc; gc.collect(); print("ready"')
-    with process(code, mine(tmp_path).path, "mine") as ours:
+    with process(code, mine(tmp_path).path, "mine", "worker", "w") as ours:
         (file,) = runtime.iterdir()
         with file.open("r+") as opened, pytest.raises(BlockingIOError):
             fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -27,24 +27,27 @@ def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixt
 AHEAD = [("alice", 0), ("alice", 1), ("alice", 2), ("bob", 0), ("bob", 1)]
 
 
-def test_a_round_is_shown_when_all_have_it_or_a_later_one_has_begun(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+FAR_AHEAD = [("alice", number) for number in range(4)]
+OWN = {"clock": "own", "staleness_window": 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "shown"),
+    [
+        (AHEAD, {}, ["0 1/9 done 1 nodes", "1 2/9 done 1 nodes"]),
+        (AHEAD, OWN, ["0 1/9 done 2 nodes", "1 2/9 done 2 nodes"]),
+        (FAR_AHEAD, OWN, ["0 1/9 done 1 nodes"]),
+    ],
+    ids=["a later one has begun", "own clocks within the window", "own clocks beyond the window"],
+)
+def test_a_round_is_shown_when_all_have_it_or_nobody_else_is_waited_for(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    rows: list[tuple[str, int]],
+    settings: dict[str, Any],
+    shown: list[str],
 ) -> None:
-    assert play(Layout(tmp_path, "exp"), AHEAD, capsys) == ["0 1/9 done 1 nodes", "1 2/9 done 1 nodes"]
-
-
-def test_on_own_clocks_a_round_waits_for_those_who_are_within_the_window(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout = Layout(tmp_path, "exp")
-    assert play(layout, AHEAD, capsys, clock="own", staleness_window=2) == ["0 1/9 done 2 nodes", "1 2/9 done 2 nodes"]
-
-
-def test_on_own_clocks_nobody_is_waited_for_beyond_the_window(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [("alice", number) for number in range(4)]
-    assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["0 1/9 done 1 nodes"]
+    assert play(Layout(tmp_path, "exp"), rows, capsys, **settings) == shown
 
 
 def test_what_a_stranger_logs_neither_ends_a_round_nor_is_shown(
@@ -159,13 +162,6 @@ def test_before_the_first_round_is_over_it_is_said_once_how_long_the_slowest_tak
     assert takes.startswith("a round takes about 71 s on this machine")
     assert "--round-interval 142" in takes
     assert earned == "2 of 64 answers earned a reward"
-
-
-def test_where_the_first_round_teaches_nothing_the_probe_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    foreseen(Layout(tmp_path, "exp"), 0, my_reward=0.0, answer_tag_rate=0.5, zero_advantage_local=1.0)
-    assert "`swarm probe --model gpt2` measures" in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_the_last_round_has_none_to_foresee(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

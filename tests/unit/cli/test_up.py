@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from swarm.cli import up
-from swarm.cli.main import run as command
 from swarm.errors import ExperimentError, MemoryPlanError
 from swarm.wire import keys
 from tests.layout import Layout
+from tests.unit.cli.conftest import Typed
 from tests.unit.cli.memory import have_free
 from tests.unit.node.factories import run_of
 from tests.unit.views.factories import make_experiment, make_start
@@ -54,20 +54,18 @@ def test_up_never_mixes_workers_into_what_others_made_without_a_word(
     assert "took part in it before and are not started: ben" in said
 
 
-def test_each_node_is_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_node_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
     have_free(monkeypatch, 64e9)
     monkeypatch.setattr("anyio.run", lambda *_: 0)
-    assert command(["up", "--path", str(tmp_path), "--nodes", "2", "--rounds", "7"]) == 0
-    coordinator, *workers, _ = capsys.readouterr().out.splitlines()  # the last line opens the page
+    said = typed("up", "--path", tmp_path, "--nodes", "2", "--rounds", "7").out
+    coordinator, *workers, _ = said.splitlines()  # the last line opens the page
     assert len(workers) == 2
     assert coordinator == "coordinator  opens the rounds, 7 of them, for 2 workers"
     assert workers[1] == "worker-1     trains tiny-2-qwen2 on I 4, J 4, G 8, 1 thread"
 
 
 def test_a_finished_experiment_is_an_error_or_shown_where_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     have_free(monkeypatch, 64e9)
     layout = make_experiment(tmp_path)
@@ -75,9 +73,7 @@ def test_a_finished_experiment_is_an_error_or_shown_where_that_is_asked_for(
     layout.checkpoint(3, "bob").mkdir(parents=True)
     monkeypatch.setattr(up, "read_experiment", lambda _: "there")
     monkeypatch.setattr(up, "differences", lambda *_: [])
-    assert command(line) == 2
-    assert "is finished after 3 rounds: ask for more --rounds" in capsys.readouterr().err
-    assert command([*line, "--unless-finished"]) == 0
-    said = capsys.readouterr().out
+    assert "is finished after 3 rounds: ask for more --rounds" in typed(*line, code=2).err
+    said = typed(*line, "--unless-finished").out
     assert "cumulative reward" in said
     assert "is finished after 3 rounds: ask for more --rounds" in said
