@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -235,58 +236,53 @@ def make_row(rounds_done: int, task: str, pass_at_1: float, answered: float = 1.
     )
 
 
-def test_an_embedded_model_answers_a_whole_task_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    from swarm.policy.generator import ModelGenerator
+SHORT = Settings(max_new_tokens=4)
+
+
+def made_paper(questions: int = 1) -> Paper:
     from tests.unit.tasks.gym import make_question
 
-    calls: list[int] = []
+    return {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0] + number) for number in range(questions)]}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The prompts of each call of a model."""
+    from swarm.policy.generator import ModelGenerator
+
+    calls: list[list[str]] = []
     generate = ModelGenerator.generate
 
-    def counted(self: ModelGenerator, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
-        calls.append(len(prompts))
+    def noted(self: ModelGenerator, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
+        calls.append([*prompts])
         return generate(self, prompts, group_size=group_size, seed=seed)
 
-    monkeypatch.setattr(ModelGenerator, "generate", counted)
-    paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0] + n) for n in range(3)]}
-    settings = Settings(max_new_tokens=4)
-    first, again = (exam.answer("tiny-qwen2", None, paper, settings, 2) for _ in range(2))
-    assert calls == [3, 3]
+    monkeypatch.setattr(ModelGenerator, "generate", noted)
+    return calls
+
+
+def test_an_embedded_model_answers_a_whole_task_in_one_go(asked: list[list[str]]) -> None:
+    first, again = (exam.answer("tiny-qwen2", None, made_paper(3), SHORT, 2) for _ in range(2))
+    assert [len(prompts) for prompts in asked] == [3, 3]
     assert [len(group) for group in first[0]["bf"]] == [2, 2, 2]
     assert first == again, "the same exam gives the same result"
 
 
 def test_of_a_strangers_checkpoint_nothing_but_weights_is_opened(tmp_path: Path) -> None:
-    from tests.unit.tasks.gym import make_question
-
-    paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0])]}
     for name in ("config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja"):
         os.mkfifo(tmp_path / name)  # who opens it waits for ever
     shutil.copy(embedded_path("tiny-qwen2") / "model.safetensors", tmp_path)
-    answers = exam.answer("tiny-qwen2", tmp_path, paper, Settings(max_new_tokens=4), 2)
-    assert answers == exam.answer("tiny-qwen2", None, paper, Settings(max_new_tokens=4), 2)
+    answers = exam.answer("tiny-qwen2", tmp_path, made_paper(), SHORT, 2)
+    assert answers == exam.answer("tiny-qwen2", None, made_paper(), SHORT, 2)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="cannot be read"):
-        exam.answer("tiny-qwen2", tmp_path, paper, Settings(max_new_tokens=4), 2)
+        exam.answer("tiny-qwen2", tmp_path, made_paper(), SHORT, 2)
 
 
-def test_a_model_of_a_run_with_stages_is_asked_again_with_its_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from swarm.policy.generator import ModelGenerator
-    from tests.unit.tasks.gym import make_question
-
-    asked: list[list[str]] = []
-    generate = ModelGenerator.generate
-
-    def noted(self: ModelGenerator, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
-        asked.append(list(prompts))
-        return generate(self, prompts, group_size=group_size, seed=seed)
-
-    monkeypatch.setattr(ModelGenerator, "generate", noted)
-    paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0])]}
+def test_a_model_of_a_run_with_stages_is_asked_again_with_its_own_answers(asked: list[list[str]]) -> None:
     revise = {"templates": ["I said:\n{answers}\n{question}"]}
-    stages = exam.answer("tiny-qwen2", None, paper, Settings(max_new_tokens=4, max_stages=2, revise=revise), 2)
+    stages = exam.answer("tiny-qwen2", None, made_paper(), replace(SHORT, max_stages=2, revise=revise), 2)
     assert len(stages) == 2
-    assert stages[0] == exam.answer("tiny-qwen2", None, paper, Settings(max_new_tokens=4), 2)[0], (
-        "the first is that of before"
-    )
+    assert stages[0] == exam.answer("tiny-qwen2", None, made_paper(), SHORT, 2)[0], "the first is that of before"
     assert asked[1][0].startswith("I said:\n1. ")
     assert asked[1][0].endswith(asked[0][0])

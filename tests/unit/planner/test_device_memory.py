@@ -24,15 +24,10 @@ def make_root(root: Path, cgroup: str = "", **groups: tuple[str, str, str]) -> P
     for name, (used, limit, statistics) in groups.items():
         folder = root / "sys/fs/cgroup" / name.replace("__", "/")
         folder.mkdir(parents=True, exist_ok=True)
-        names = (
-            ("memory.usage_in_bytes", "memory.limit_in_bytes")
-            if name.startswith("memory")
-            else (
-                "memory.current",
-                "memory.max",
-            )
-        )
-        for file, content in zip((*names, "memory.stat"), (used, limit, statistics), strict=True):
+        names = ["memory.current", "memory.max", "memory.stat"]
+        if name.startswith("memory"):
+            names[:2] = "memory.usage_in_bytes", "memory.limit_in_bytes"
+        for file, content in zip(names, (used, limit, statistics), strict=True):
             (folder / file).write_text(content)
     return root
 
@@ -101,27 +96,24 @@ def test_without_a_gpu_the_cpu_is_the_device(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "python.asked").exists(), "importing torch for nothing"
 
 
-def test_a_gpu_that_torch_cannot_use_leaves_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device_memory(None, {}, machine(tmp_path, monkeypatch)).device == "cpu"
-    assert (tmp_path / "python.asked").exists()
-
-
-@pytest.mark.parametrize("hidden", ["", "-1"])
-def test_gpus_that_are_hidden_are_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
-    root = machine(tmp_path, monkeypatch, torch_says="500 700 9 0")
-    assert device_memory(None, {"CUDA_VISIBLE_DEVICES": hidden}, root).device == "cpu"
-    assert not (tmp_path / "python.asked").exists()
-
-
-def test_a_torch_without_cuda_uses_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = machine(tmp_path, monkeypatch, torch_says="500 700 9 0", build="2.13.0+cpu")
+def test_a_gpu_that_torch_cannot_use_leaves_the_cpu_and_is_an_error_where_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = machine(tmp_path, monkeypatch)
     assert device_memory(None, {}, root).device == "cpu"
-    assert not (tmp_path / "python.asked").exists()
-
-
-def test_a_named_device_that_torch_cannot_use_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (tmp_path / "python.asked").exists()
     with pytest.raises(ModelError, match="'cuda:1' cannot be used: no CUDA-capable device is detected"):
-        device_memory("cuda:1", {}, machine(tmp_path, monkeypatch))
+        device_memory("cuda:1", {}, root)
+
+
+@pytest.mark.parametrize(("hidden", "build"), [("", "2.13.0"), ("-1", "2.13.0"), (None, "2.13.0+cpu")])
+def test_gpus_that_are_hidden_and_a_torch_without_cuda_leave_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str | None, build: str
+) -> None:
+    root = machine(tmp_path, monkeypatch, torch_says="500 700 9 0", build=build)
+    environ = {} if hidden is None else {"CUDA_VISIBLE_DEVICES": hidden}
+    assert device_memory(None, environ, root).device == "cpu"
+    assert not (tmp_path / "python.asked").exists()
 
 
 @pytest.mark.engine  # it imports torch in a process of its own

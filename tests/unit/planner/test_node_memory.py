@@ -29,6 +29,12 @@ def shape_of(model: LanguageModel) -> ModelShape:
     return shape_from(model.name, model.module.config.to_dict(), {}, tensors)
 
 
+def needed(model: SizedModel, settings: Settings, device: DeviceMemory = CPU, *, together: int = 1) -> NodeMemory:
+    return node_memory.node_memory(
+        model, settings, device, micro_batch_tokens=4096, checkpointing=False, together=together
+    )
+
+
 def rows_of(settings: Settings) -> int:
     return settings.most_local_groups * settings.generations
 
@@ -71,13 +77,7 @@ def test_a_reference_and_a_bf16_copy_are_held_where_they_are_needed() -> None:
     shape = shape_of(make_model())
 
     def memory(device: DeviceMemory, **settings: float) -> NodeMemory:
-        return node_memory.node_memory(
-            SizedModel(shape, FLAT),
-            Settings().with_values(settings),
-            device,
-            micro_batch_tokens=4096,
-            checkpointing=False,
-        )
+        return needed(SizedModel(shape, FLAT), Settings().with_values(settings), device)
 
     assert (memory(CPU).weights, memory(GPU).weights) == (4 * shape.parameters, 6 * shape.parameters)
     assert memory(CPU).optimizer == 8 * shape.parameters
@@ -88,9 +88,7 @@ def test_static_buffers_are_those_that_decoding_allocates() -> None:
     model = make_model()
     settings = Settings(local_groups=3, generations=2, max_new_tokens=40, decoding="static")
     shape = shape_of(model)
-    memory = node_memory.node_memory(
-        SizedModel(shape, FLAT), settings, CPU, micro_batch_tokens=4096, checkpointing=False
-    )
+    memory = needed(SizedModel(shape, FLAT), settings)
     decoding = static_decode.StaticDecoding(model, capture=None)
     with decoding.region():
         decoding.begin([[5] * lengths(shape, settings)[0]] * 3, group_size=2, steps=40)
@@ -116,10 +114,7 @@ def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_o
 
 
 def adapted(device: DeviceMemory, *, together: int = 1, **settings: Any) -> NodeMemory:
-    asked = Settings().with_values({"adapter": "lora", **settings})
-    return node_memory.node_memory(
-        ADAPTED, asked, device, micro_batch_tokens=4096, checkpointing=False, together=together
-    )
+    return needed(ADAPTED, Settings().with_values({"adapter": "lora", **settings}), device, together=together)
 
 
 def test_of_an_adapter_gradients_and_moments_are_small_and_the_base_is_held_as_it_is_computed_with() -> None:
@@ -131,24 +126,20 @@ def test_of_an_adapter_gradients_and_moments_are_small_and_the_base_is_held_as_i
     assert (on_cpu.gradients, on_cpu.optimizer, on_cpu.snapshot) == (4 * small, 8 * small, 12 * small)
     assert adapted(CPU, kl_weight=0.1).reference == 0, "the base itself"
     assert adapted(CPU, gradient_halves=True).gradients == 3 * 4 * small, "two copies beside it"
-    memory = node_memory.node_memory(QWEN, Settings(), CPU, micro_batch_tokens=4096, checkpointing=False)
-    assert memory.base == 0
+    assert needed(QWEN, Settings()).base == 0
 
 
 def test_nodes_that_generate_together_hold_the_cache_of_all_their_rows() -> None:
     eight, as_many_groups = adapted(CPU, together=8, local_groups=2), adapted(CPU, local_groups=16)
     assert eight.generation == as_many_groups.generation
     assert eight.update <= as_many_groups.update, "one node at a time trains"
-    on_gpu = adapted(GPU, together=8, local_groups=2)
-    assert (on_gpu.buffers, on_gpu.generation) == (
-        adapted(GPU, local_groups=16).buffers,
-        adapted(GPU, local_groups=16).generation,
-    )
+    on_gpu, as_many = adapted(GPU, together=8, local_groups=2), adapted(GPU, local_groups=16)
+    assert (on_gpu.buffers, on_gpu.generation) == (as_many.buffers, as_many.generation)
 
 
 def test_reading_long_prompts_may_be_the_highest_point_of_generation() -> None:
     reading = Peak(Linear(0, 10**6, 0, 0), Linear(0, 0, 0, 0))
     wide = QWEN._replace(footprint=structs.replace(QWEN.footprint, reading=reading))
     settings = Settings(local_groups=3)
-    memory = node_memory.node_memory(wide, settings, CPU, micro_batch_tokens=4096, checkpointing=False)
+    memory = needed(wide, settings)
     assert memory.generation == 10**6 * 3 * memory.prompt_tokens

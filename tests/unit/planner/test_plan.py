@@ -164,8 +164,7 @@ def test_the_longest_completion_is_the_last_that_fits() -> None:
 
 
 def test_of_a_device_elsewhere_nothing_of_its_host_is_known() -> None:
-    far = DeviceMemory(device="cuda:0", free=60 * GB, total=60 * GB, host_free=0, bf16=True, elsewhere="a GPU of 60GB")
-    made = choose((QWEN,), Settings(), far, nodes=1, in_process=False)
+    made = choose((QWEN,), Settings(), far_device("60GB", None), nodes=1, in_process=False)
     assert (made.fits, made.host_needed > 0) == (True, True)
 
 
@@ -204,10 +203,9 @@ def test_who_does_not_fit_is_told_of_what_would(
     assert all(remedy.plan is None or remedy.plan.fits for remedy in ways)
 
 
-def test_what_changes_nothing_of_what_is_learned_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_changes_nothing_of_what_is_learned_comes_first_and_where_all_is_shared_fewer_and_shorter_are_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert remedies(monkeypatch, "92GB", 8)[0].flags == "--in-process"
-
-
-def test_nodes_of_one_process_with_adapters_have_fewer_and_shorter_left(monkeypatch: pytest.MonkeyPatch) -> None:
     ways = remedies(monkeypatch, "10GB", 8, in_process=True, adapter="lora", max_new_tokens=4000)
     assert [remedy.flags.split()[0] for remedy in ways] == ["--max-new-tokens", "--nodes"]
