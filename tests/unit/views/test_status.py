@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -39,6 +40,10 @@ def node_of(status: Status, name: str) -> NodeStatus:
     return found
 
 
+def add_row(layout: Layout, node: str, number: int, **fields: Any) -> None:
+    append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number, **fields)))
+
+
 def test_the_open_round_and_what_it_has_so_far(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     make_round(layout, "alice", 2)
@@ -58,12 +63,7 @@ def test_liveness_is_judged_by_the_age_of_the_heartbeat(tmp_path: Path) -> None:
     make_peer(layout, "clock", last_seen=NOW - 1, status="stopped")
     make_peer(layout, "dora", last_seen=NOW + 100)  # her clock is ahead of ours
     status = read(layout)
-    assert {node.node: node.live for node in status.nodes} == {
-        "alice": True,
-        "bob": False,
-        "clock": False,
-        "dora": True,
-    }
+    assert [node.node for node in status.nodes if node.live] == ["alice", "dora"]
     assert node_of(status, "dora").seen_ago == 0.0
 
 
@@ -99,7 +99,7 @@ def test_the_table_fits_a_wide_terminal(tmp_path: Path) -> None:
 def test_workers_that_went_on_without_their_coordinator_are_told_of(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=3)
     write(layout.state_file, make_state(layout, round=1, max_rounds=9, finished=False))
-    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, clock="own")))
+    add_row(layout, "alice", 3, clock="own")
     status = StatusReader(run_of(layout), liveness_timeout=15.0).read(START)
     assert status.alone == ["alice"]
     assert "no coordinator since round 1, 1/9 done: 1 workers went on by themselves" in render(status)
@@ -108,7 +108,7 @@ def test_workers_that_went_on_without_their_coordinator_are_told_of(tmp_path: Pa
 def test_what_makes_a_node_useless_is_said_by_name(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=3)
     for number in range(3, 3 + FEW):
-        append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", number, late=True)))
+        add_row(layout, "alice", number, late=True)
     status = read(layout)
     assert [(hint.code, hint.nodes) for hint in status.hints] == [("short-rounds", ("alice",))]
     assert "hint     alice: late in 10 of its last 10 rounds" in render(status)
@@ -121,9 +121,9 @@ def test_who_hears_nothing_of_a_slow_peer_is_told_its_name_and_both_numbers(tmp_
     set_clock(layout, 12, max_rounds=99, round_interval=60.0)
     nothing = {"pool_groups": 0, "external_groups": 0, "external_wanted": 4, "total_agents": 2}
     for number in range(2, 12):
-        append(layout.metrics_file("anna"), msgspec.json.encode(make_row(layout, "anna", number, **nothing)))
+        add_row(layout, "anna", number, **nothing)
     slow = {"seconds_round": 279.0, "seconds_generate": 200.0, "seconds_train": 78.0, "late": True}
-    append(layout.metrics_file("ben"), msgspec.json.encode(make_row(layout, "ben", 0, **slow)))
+    add_row(layout, "ben", 0, **slow)
     text = render(read(layout))
     assert "hint     anna: received nothing from ben in 10 rounds: ben needs 278 s, a round lasts 60 s" in text
     assert "hint     ben: took part in 1 of 13 rounds: its work takes 278 s, a round lasts 60 s" in text
@@ -132,8 +132,8 @@ def test_who_hears_nothing_of_a_slow_peer_is_told_its_name_and_both_numbers(tmp_
 def test_a_node_that_all_others_refuse_hears_of_it_unless_one_took_its_groups(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice", "bob", "carl"))
     refuses = {"refused_by_peer": {"alice": {"question_mismatch": 12}, "bob": {"stale": 12}}}
-    append(layout.metrics_file("carl"), msgspec.json.encode(make_row(layout, "carl", 3, **refuses)))
-    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, accepted_by_peer={"bob": 1})))
+    add_row(layout, "carl", 3, **refuses)
+    add_row(layout, "alice", 3, accepted_by_peer={"bob": 1})
     (hint,) = read(layout).hints
     assert (hint.code, hint.nodes) == ("refused-everywhere", ("alice",))
     assert "12 times, 12 of them question_mismatch" in hint.evidence
@@ -186,6 +186,10 @@ def test_who_is_waited_for_is_named_and_for_how_long(tmp_path: Path) -> None:
     assert node_of(status, "bob").state == "generates its answers"
     assert node_of(status, "clock").state == "waits for alice, bob"
     assert not status.stands
+    for node in ("carl", "dora"):
+        make_peer(layout, node, phase="gathering", last_seen=NOW)
+    assert node_of(read(layout), "dora").state == "waits for groups of bob, carl", "alice's are there"
+    assert node_of(read(layout), "clock").state == "waits for alice, bob and 2 more"
 
 
 def test_before_the_first_round_the_coordinator_waits_for_workers(tmp_path: Path) -> None:
@@ -202,19 +206,10 @@ def test_a_row_that_is_newer_than_the_last_heartbeat_says_where_its_node_is(tmp_
     layout = make_experiment(tmp_path, workers=("alice",), rounds=3)
     write(layout.state_file, make_state(layout, round=4, max_rounds=9, updated_at=NOW - 4))
     make_peer(layout, "alice", status="starting", phase="", round=-1, last_seen=NOW - 12)
-    row = msgspec.structs.replace(make_row(layout, "alice", 3), timestamp=NOW - 5)
-    append(layout.metrics_file("alice"), msgspec.json.encode(row))
+    add_row(layout, "alice", 3, timestamp=NOW - 5)
     alice = node_of(read(layout), "alice")
     assert alice.round == 3
     assert alice.state == "waits for a round, 5.0s"
-
-
-def test_of_many_that_are_waited_for_two_are_named(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, workers=("a1", "a2", "a3", "a4"), rounds=2)
-    write(layout.state_file, make_state(layout, round=2, max_rounds=9, updated_at=NOW - 4))
-    for node in ("a1", "a2", "a3", "a4"):
-        make_peer(layout, node, phase="gathering", last_seen=NOW)
-    assert node_of(read(layout), "a1").state == "waits for groups of a2, a3 and 1 more"
 
 
 def test_a_node_whose_heartbeats_are_missing_is_said_so_by_its_own_pace(tmp_path: Path) -> None:
@@ -229,8 +224,7 @@ def test_why_fewer_external_groups_were_trained_on_than_wanted_is_said_by_count(
     layout = make_experiment(tmp_path)
     make_peer(layout, "alice", last_seen=NOW)
     few = {"external_wanted": 4, "external_groups": 1, "pool_groups": 32, "pool_informative": 1, "peers_heard": 8}
-    row = make_row(layout, "alice", 3, **few, refused_files={"stale": 6})
-    append(layout.metrics_file("alice"), msgspec.json.encode(row))
+    add_row(layout, "alice", 3, **few, refused_files={"stale": 6})
     text = render(read(layout))
     assert "alice: 1 of 4 external groups: 31 zero advantage, 6 stale" in text
     assert "  1/4  " in text
@@ -240,8 +234,7 @@ def test_tokens_are_shown_with_their_rate(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=0)
     make_peer(layout, "alice", last_seen=NOW)
     for number in range(3):
-        row = make_row(layout, "alice", number, tokens_generated=1000)
-        append(layout.metrics_file("alice"), msgspec.json.encode(row))
+        add_row(layout, "alice", number, tokens_generated=1000)
     alice = node_of(read(layout), "alice")
     assert (alice.tokens_generated, alice.tokens_per_second) == (3000, 500.0)
     assert "3.0k (500/s)" in render(read(layout))

@@ -76,16 +76,9 @@ def test_rollouts_have_one_row_per_completion() -> None:
     rollouts = get_rollouts(SMALL, FULL)
     assert len(rollouts) == 6 * 3 * 2 * 2
     first = rollouts.iloc[0]
-    assert first[["round", "peer_id", "slot", "completion", "task"]].tolist() == [
-        *(0, "worker-0", 0, 0),
-        "basic_arithmetic",
-    ]
-    assert first[["response", "claimed_reward", "finished", "answer"]].tolist() == [
-        "<answer>2</answer>",
-        8 / 64,
-        True,
-        "2",
-    ]
+    names = ["round", "peer_id", "slot", "completion", "task", "response", "claimed_reward", "finished", "answer"]
+    expected = [0, "worker-0", 0, 0, "basic_arithmetic", "<answer>2</answer>", 8 / 64, True, "2"]
+    assert first[names].tolist() == expected
 
 
 def test_rollout_files_of_strangers_are_read_as_far_as_they_make_sense(tmp_path: Path) -> None:
