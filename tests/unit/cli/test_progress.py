@@ -164,6 +164,13 @@ def test_before_the_first_round_is_over_it_is_said_once_how_long_the_slowest_tak
     assert earned == "2 of 64 answers earned a reward"
 
 
+def test_where_the_first_round_teaches_nothing_the_probe_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreseen(Layout(tmp_path, "exp"), 0, my_reward=0.0, answer_tag_rate=0.5, zero_advantage_local=1.0)
+    assert "`swarm probe --model gpt2` measures" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_the_last_round_has_none_to_foresee(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     foreseen(Layout(tmp_path, "exp"), 8)
     assert len(capsys.readouterr().out.splitlines()) == 1
