@@ -65,27 +65,20 @@ class Told:
         return [(change.what, change.node, change.well) for told in self.messages for change in told.changes]
 
 
-def test_a_healthy_run_is_silent(layout: Layout) -> None:
-    assert Told().look(layout) == []
-
-
-def test_a_node_that_goes_silent_is_told_once_and_once_when_it_is_back(layout: Layout) -> None:
+@pytest.mark.parametrize(
+    ("again", "text"), [({}, "bob is back"), ({"status": "stopped", "last_seen": NOW - 60}, "bob has left")]
+)
+def test_a_node_that_goes_silent_is_told_once_and_once_when_it_is_back_or_said_goodbye(
+    layout: Layout, again: dict[str, Any], text: str
+) -> None:
     told = Told()
+    assert told.look(layout) == [], "a healthy run is silent"
     beat(layout, "bob", last_seen=NOW - 60)
     assert told.look(layout) == [("silent", "bob", False)]
     assert told.messages[0].text == "exp: bob is silent: its last heartbeat was 60s ago"
-    beat(layout, "bob")
+    beat(layout, "bob", **again)
     assert told.look(layout) == [("silent", "bob", True)]
-    assert told.messages[0].changes[0].text == "bob is back"
-
-
-def test_who_says_goodbye_is_not_silent_and_ends_a_silence(layout: Layout) -> None:
-    told = Told()
-    beat(layout, "bob", last_seen=NOW - 60)
-    told.look(layout)
-    beat(layout, "bob", status="stopped", last_seen=NOW - 60)
-    assert told.look(layout) == [("silent", "bob", True)]
-    assert told.messages[0].changes[0].text == "bob has left"
+    assert told.messages[0].changes[0].text == text
 
 
 def test_a_node_falls_behind_at_three_rounds_and_keeps_up_again_at_one(layout: Layout) -> None:

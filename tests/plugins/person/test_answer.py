@@ -113,10 +113,3 @@ def test_a_round_goes_on_without_the_person_and_ctrl_c_leaves(tmp_path: Path) ->
         at.type("\x03")
         assert at.process.wait(PATIENCE) == 130, at.screen
     assert rollouts(tmp_path, "me") == {}
-
-
-def test_without_a_terminal_it_says_what_to_do_instead(tmp_path: Path) -> None:
-    refused = run_swarm(environment(tmp_path), "answer", str(tmp_path))
-    assert refused.returncode == 2
-    assert "needs a terminal" in refused.stderr
-    assert "swarm join --role generator" in refused.stderr

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
+import anyio
 import msgspec
+import pytest
 
+from swarm.cli.main import run
+from swarm.config.settings import CadenceTable
+from swarm.errors import StoreError
+from swarm.node.base.context import NodeContext
+from swarm.node.worker.worker import Worker
+from swarm.plugins.person import answer as module
 from swarm.plugins.person.news import GroupNews
+from swarm.plugins.person.person import Person
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.views.factories import append, make_experiment, make_round, make_row, run_of
 
 
@@ -58,3 +69,42 @@ def _row(layout: Layout, node: str, number: int, **columns: object) -> bytes:
 
 def _trains(layout: Layout, node: str, number: int, names: list[str]) -> None:
     append(layout.metrics_file(node), _row(layout, node, number, trained_on=names))
+
+
+def test_without_a_terminal_it_says_what_to_do_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["answer", str(tmp_path)]) == 2
+    assert "swarm join --role generator" in capsys.readouterr().err
+
+
+@pytest.mark.anyio
+async def test_a_place_that_cannot_be_read_for_now_ends_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, tries = anyio.Event(), 0
+
+    class News:
+        def __init__(self, *_: Any) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise StoreError("not there for now")
+
+        def look(self) -> list[str]:
+            return ["news"]
+
+    class Stub:
+        run, node_id, cadence = None, "alice", CadenceTable(reconcile_interval=0.001)
+
+        @property
+        def settings(self) -> Stub:
+            return self
+
+        def tell(self, _line: str) -> None:
+            told.set()
+
+    monkeypatch.setattr(module, "GroupNews", News)
+    stub = Stub()
+    attended = module._Attended(cast(Worker, stub), cast(Person, stub), cast(NodeContext, stub))
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(attended._tell_news)
+            await told.wait()
+            tasks.cancel_scope.cancel()

@@ -1,8 +1,9 @@
-"""What a sink keeps, as its own library reads it back."""
+"""What a sink keeps, as its own library reads it back; `python -m tests.plugins.sinks.libraries` prints it as JSON."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -67,3 +68,9 @@ def keep_apart(folder: Path) -> dict[str, str]:
     """Variables of a process whose libraries keep everything below a folder, and speak to nobody."""
     home = {"HOME": folder, "HF_HOME": folder / "hf", "TRACKIO_DIR": folder / "trackio", "WANDB_CONFIG_DIR": folder}
     return {name: str(path) for name, path in home.items()} | {"HF_HUB_OFFLINE": "1", "WANDB_MODE": "offline"}
+
+
+if __name__ == "__main__":
+    kind, experiment, name, folder, *nodes = sys.argv[1:]
+    of = SinkRun(experiment, name, Path(folder))
+    print(json.dumps({node: KEPT[kind](of, node) for node in nodes}))  # noqa: T201

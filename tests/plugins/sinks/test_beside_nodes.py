@@ -35,7 +35,7 @@ def start(env: dict[str, str], *words: str) -> subprocess.Popen[str]:
 
 
 def read_back(env: dict[str, str], kind: str, folder: Path, name: str) -> Any:
-    words = ["-m", "tests.plugins.sinks.read_back", kind, "test", name, str(folder), *NODES]
+    words = ["-m", "tests.plugins.sinks.libraries", kind, "test", name, str(folder), *NODES]
     read = subprocess.run(
         [PYTHON, *words], cwd=ROOT, env=env, check=False, capture_output=True, text=True, timeout=PATIENCE
     )
@@ -99,14 +99,3 @@ def test_a_sink_that_was_killed_starts_again_and_the_swarm_hears_nothing_of_it(t
     assert "sink tensorboard ended with exit code -9; the swarm goes on, it starts again in 1 s" in said
     assert len(rows(tmp_path / "place", "worker-0")) == 30
     assert_kept(env, tmp_path, "tensorboard")
-
-
-def test_a_sink_that_cannot_be_written_costs_the_run_nothing_but_a_warning(tmp_path: Path) -> None:
-    env = apart(tmp_path)
-    (tmp_path / "sinks").write_text("no folder")
-    up = start(env, "up", "--nodes", "1", "--in-process", "--sink", "tensorboard")
-    said, _ = up.communicate(timeout=PATIENCE)
-    assert up.returncode == 0, said
-    assert "tensorboard takes no rows" in said
-    assert "swarm sink run tensorboard" in said
-    assert len(rows(tmp_path / "place", "worker-0")) == 4

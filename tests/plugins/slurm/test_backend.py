@@ -11,7 +11,8 @@ from swarm.plugins.slurm import backend as backends
 from swarm.plugins.slurm import queue
 from swarm.plugins.slurm.backend import SlurmBackend, job_name, slurm_backend
 from swarm.plugins.slurm.job import exit_file
-from swarm.plugins.slurm.resources import Resources
+from swarm.plugins.slurm.queue import LOOK_SECONDS, Queue, parse
+from swarm.plugins.slurm.resources import Resources, parsed
 from swarm.programs import Launch
 from tests.plugins.slurm.fake_slurm import install
 
@@ -77,16 +78,14 @@ def test_an_extra_that_is_missing_is_named_with_what_installs_it(box: Path, monk
         make_backend(box)
 
 
-def test_a_folder_in_which_others_may_write_would_give_us_their_code_to_run(box: Path) -> None:
-    (box / "jobs").mkdir()
+def test_a_folder_in_which_others_may_write_would_give_us_their_code_to_run_and_our_own_is_ours_alone(
+    box: Path,
+) -> None:
+    make_backend(box).start(make_launch(box))
+    assert (box / "jobs").stat().st_mode & 0o777 == 0o700
     (box / "jobs").chmod(0o777)
     with pytest.raises(ConfigError, match=r"owner alone.*got owner \d+ and mode 777"):
         make_backend(box)
-
-
-def test_a_folder_of_our_own_making_is_ours_alone(box: Path) -> None:
-    make_backend(box).start(make_launch(box))
-    assert (box / "jobs").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_job_is_found_again_by_who_did_not_submit_it(box: Path) -> None:
@@ -98,43 +97,115 @@ def test_a_job_is_found_again_by_who_did_not_submit_it(box: Path) -> None:
     assert not make_backend(box).has(str(box / "elsewhere"), "demo")
 
 
-def test_a_job_that_failed_and_is_queued_again_has_not_ended(box: Path) -> None:
+def test_a_job_that_failed_and_is_queued_again_has_not_ended_and_one_that_is_done_has(box: Path) -> None:
     job = make_backend(box).start(make_launch(box))
     queued(box, "PENDING", "BeginTime")
     exit_file(job.folder, "7").write_text("143 ")
     assert job.poll() is None
+    exit_file(job.folder, "7").write_text("0 ")
+    assert job.poll() == 0, "whatever Slurm says"
+    exit_file(job.folder, "7").write_text("143 ")
     (box / "queue").write_text("")
     assert job.poll() == 143
     assert "exit code 143" in job.ending()
+    exit_file(job.folder, "7").write_text("2 /data on n1 is not the folder")
+    assert job.ending() == "job 7 ended with exit code 2: /data on n1 is not the folder"
 
 
-def test_a_job_that_is_done_is_done_whatever_slurm_says(box: Path) -> None:
+def test_a_job_of_which_slurm_knows_nothing_any_more_was_killed_or_its_folder_is_not_shared(box: Path) -> None:
     job = make_backend(box).start(make_launch(box))
-    queued(box)
-    exit_file(job.folder, "7").write_text("0 ")
-    assert job.poll() == 0
-
-
-def test_a_job_of_which_slurm_knows_nothing_any_more_was_killed(box: Path) -> None:
-    job = make_backend(box).start(make_launch(box))
+    assert job.poll() == backends.UNKNOWN
+    assert "--slurm-folder" in job.ending(), "it never said a word"
+    assert sys.executable in job.ending()
     job.log.write_text("...")
     assert job.poll() == backends.UNKNOWN
     assert "cancelled or killed" in job.ending()
 
 
-def test_a_job_without_a_word_makes_one_ask_whether_its_folder_is_shared(box: Path) -> None:
-    job = make_backend(box).start(make_launch(box))
-    assert job.poll() == backends.UNKNOWN
-    assert "--slurm-folder" in job.ending()
-    assert sys.executable in job.ending()
-
-
-def test_why_a_job_did_not_begin_is_said(box: Path) -> None:
-    job = make_backend(box).start(make_launch(box))
-    exit_file(job.folder, "7").write_text("2 /data on n1 is not the folder")
-    assert job.ending() == "job 7 ended with exit code 2: /data on n1 is not the folder"
-
-
 def test_a_job_is_cancelled_by_its_number(box: Path) -> None:
     make_backend(box).start(make_launch(box)).kill()
     assert (box / "cancelled").read_text() == "7\n"
+
+
+# ── the queue ───────────────────────────────────────────────────────────────────────────────────────────────────────
+SAID = "7|PENDING|Resources|swarm-a-1\n8|RUNNING|None|swarm-b-1\nslurm_load_jobs error\n"
+
+
+def test_jobs_are_found_by_their_names_say_what_they_wait_for_and_odd_lines_are_none() -> None:
+    assert {name: (job.id, job.note) for name, job in parse(SAID).items()} == {
+        "swarm-a-1": ("7", "job 7 pending, Resources"),
+        "swarm-b-1": ("8", "job 8 running"),
+    }
+
+
+def test_the_controller_is_asked_now_and_then_however_often_we_look() -> None:
+    now, asked = [0.0], []
+
+    def ask() -> str:
+        asked.append(now[0])
+        return SAID
+
+    waiting = Queue(lambda: now[0], ask)
+    for _ in range(100):
+        assert waiting.find("swarm-a-1")
+        assert waiting.find("swarm-c-1") is None
+        now[0] += LOOK_SECONDS / 10
+    assert len(asked) == 10
+
+
+def test_a_controller_that_is_away_has_not_ended_any_job() -> None:
+    now, said = [0.0], [SAID, None, ""]
+    waiting = Queue(lambda: now[0], lambda: said.pop(0))
+    assert waiting.find("swarm-a-1")
+    now[0] += LOOK_SECONDS
+    assert waiting.find("swarm-a-1"), "it did not answer"
+    now[0] += LOOK_SECONDS
+    assert waiting.find("swarm-a-1") is None
+
+
+def test_a_job_that_was_just_submitted_is_there_before_the_next_look() -> None:
+    waiting = Queue(lambda: 0.0, lambda: "")
+    assert waiting.find("swarm-a-1") is None
+    waiting.add("swarm-a-1", "7")
+    job = waiting.find("swarm-a-1")
+    assert job is not None
+    assert job.id == "7"
+
+
+# ── what is asked for ───────────────────────────────────────────────────────────────────────────────────────────────
+def test_what_is_given_becomes_what_submitit_calls_it_and_the_rest_is_left_to_the_cluster() -> None:
+    asked = Resources("gpu", 30, 4, "16G", 2, "lab", "qos=high exclusive").parameters()
+    expected = {"partition": "gpu", "time": 30, "cpus_per_task": 4, "mem": "16G", "gpus_per_node": 2, "account": "lab"}
+    assert {name: asked[name] for name in expected} == expected
+    assert asked["srun_args"] == ["--cpus-per-task=4"], "srun does not take it from sbatch since 22.05"
+    assert asked["additional_parameters"] == {"requeue": True, "qos": "high", "exclusive": True}
+    silent = Resources().parameters()
+    assert not (expected.keys() - {"time"} | {"srun_args"}) & silent.keys()
+    assert silent["additional_parameters"] == {"requeue": True}
+
+
+def test_a_part_that_loads_no_model_takes_no_gpu_from_others() -> None:
+    light = Resources("gpu", 30, 4, "16G", 2, "lab", "qos=high").light()
+    assert (light.gpus, light.cpus, light.memory) == (None, 1, None)
+    assert (light.partition, light.account, light.extra, light.minutes) == ("gpu", "lab", "qos=high", 30)
+
+
+def test_options_are_words_with_or_without_a_value() -> None:
+    assert parsed("--qos=high constraint='a100|h100' exclusive") == {
+        "qos": "high",
+        "constraint": "a100|h100",
+        "exclusive": True,
+    }
+
+
+@pytest.mark.parametrize("extra", ["a b'", "; rm -rf", "$(id)", "=3", "'comment=a\nwrap=id'"])
+def test_what_is_no_option_is_refused(extra: str) -> None:
+    with pytest.raises(ConfigError, match="--slurm-extra"):
+        parsed(extra)
+
+
+@pytest.mark.parametrize("asked", [{"minutes": 0}, {"cpus": 0}, {"gpus": -1}, {"memory": "lots"}])
+def test_what_slurm_would_not_take_is_refused(asked: dict[str, object]) -> None:
+    named = {"minutes": "time"}.get(*asked, *asked)
+    with pytest.raises(ConfigError, match=f"--slurm-{named} must be"):
+        Resources(**asked)  # type: ignore[arg-type]

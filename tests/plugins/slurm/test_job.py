@@ -45,16 +45,18 @@ def log_of(place: Path) -> str:
     return log.read_text() if log.exists() else ""
 
 
-def test_the_command_runs_its_output_is_in_the_log_and_its_end_is_written_down(tmp_path: Path, folder: Path) -> None:
+def test_the_command_runs_its_output_is_in_the_log_and_its_end_is_written_down(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert make_job(tmp_path, "print('hello')")() == 0
     assert log_of(tmp_path) == "hello\n"
     assert exit_file(folder, "7").read_text().split() == ["0"]
-
-
-def test_a_job_whose_command_fails_fails_with_its_code(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(SystemExit, match="3"):
         make_job(tmp_path, "raise SystemExit(3)")()
     assert exit_file(folder, "7").read_text().split() == ["3"]
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    (tmp_path / "again").mkdir()
+    assert make_job(tmp_path / "again", "print('again')", marked=False)() == 0, "one that is queued again has no mark"
 
 
 def test_a_folder_that_the_machines_do_not_share_is_named_and_nothing_is_begun_in_it(
@@ -67,11 +69,6 @@ def test_a_folder_that_the_machines_do_not_share_is_named_and_nothing_is_begun_i
     assert f"{tmp_path} on" in why
     assert "share" in why
     assert not (tmp_path / "studies").exists()
-
-
-def test_a_job_that_is_queued_again_needs_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    assert make_job(tmp_path, "print('again')", marked=False)() == 0
 
 
 def test_the_signal_that_slurm_sends_to_every_process_of_a_job_ends_none_of_its_programs(tmp_path: Path) -> None:

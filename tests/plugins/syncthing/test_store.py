@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
+from anyio.abc import ObjectReceiveStream
 
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
-from swarm.plugins.syncthing.membership import RECORD, Member, Membership
+from swarm.plugins.syncthing import store as replicated
+from swarm.plugins.syncthing.membership import RECORD, Member, Membership, MembersRecord
 from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.records.listing import NodeFiles, nodes_in, rounds_in
 from swarm.store.base import PAGE, Store, get_many
 from swarm.store.place import open_place
+from swarm.store.wake_ups import wake_ups
+from tests.conformance.test_births import Machine, born_in
+from tests.patience import PATIENCE
+from tests.plugins.syncthing.worlds import ReplicatedFarAway
 
 LIMIT = 1 << 16
 STAGE = "rollouts/round_3/stage_0"
@@ -223,25 +232,15 @@ def test_a_stranger_becomes_no_member_by_what_lies_in_a_subtree(machines: Machin
     assert names(machines.store("lab"), STAGE) == ["eva.json"]
 
 
-def test_experiments_are_the_hosts(machines: Machines) -> None:
+def test_experiments_are_the_hosts_and_are_there_before_one_has_written_in_them(machines: Machines) -> None:
     machines.plant("eva", "experiment.json")
     place = open_place(machines.path["ben"])
-    assert place.experiments() == []
-    assert not place.has("demo")
-    machines.plant("lab", "experiment.json")
-    assert place.experiments() == ["demo"]
-    assert place.has("demo")
-
-
-def test_an_experiment_of_the_hosts_is_there_before_one_has_written_in_it(machines: Machines) -> None:
-    for own in ("lab", "ben"):
-        with open_place(machines.path[own]).health("demo") as health:
-            assert not health.there
-    machines.plant("lab", "experiment.json")
-    with open_place(machines.path["ben"]).health("demo") as health:
-        assert health.there
-        assert health.folder is not None
-        assert not health.folder.writing().problem
+    for begun in (False, True):
+        assert (place.experiments(), place.has("demo")) == (["demo"] * begun, begun)
+        with place.health("demo") as health:
+            assert health.there is begun
+            assert not begun or (health.folder is not None and not health.folder.writing().problem)
+        machines.plant("lab", "experiment.json")
 
 
 def test_a_node_that_is_not_this_members_is_refused_by_name(machines: Machines) -> None:
@@ -260,16 +259,12 @@ def test_a_node_that_is_not_this_members_is_refused_by_name(machines: Machines) 
 def test_removing_takes_the_own_part_and_says_whose_the_rest_is(machines: Machines) -> None:
     for own in machines.path:
         machines.plant(own, f"peers/{own}.json")
-    with pytest.raises(StoreError, match="what lab, eva wrote is theirs to remove"):
-        open_place(machines.path["ben"]).remove("demo")
-    assert names(machines.store("ben"), "peers") == ["eva.json", "lab.json"]
-
-
-def test_a_shared_prefix_is_removed_as_far_as_it_is_ones_own(machines: Machines) -> None:
-    for own in machines.path:
         machines.plant(own, f"{STAGE}/{own}.json")
     machines.store("ben", "ben").remove_prefix("rollouts/round_3")
     assert names(machines.store("ben"), STAGE) == ["eva.json", "lab.json"]
+    with pytest.raises(StoreError, match="what lab, eva wrote is theirs to remove"):
+        open_place(machines.path["ben"]).remove("demo")
+    assert names(machines.store("ben"), "peers") == ["eva.json", "lab.json"]
 
 
 @pytest.mark.parametrize(
@@ -302,3 +297,64 @@ def test_a_flood_of_others_names_in_a_members_subtree_is_not_listed_at_every_loo
     for _ in range(10):
         assert files.find("peers", []) == {}
     assert len(listings) == 1
+
+
+# ── what others wrote wakes a node ──────────────────────────────────────────────────────────────────────────────────
+NEVER = 3600.0
+
+
+@asynccontextmanager
+async def woken(store: Store) -> AsyncIterator[ObjectReceiveStream[None]]:
+    async with wake_ups(store, ["rollouts"], NEVER, anyio.sleep, hints=True) as wakes:
+        yield wakes
+
+
+async def wait_for(store: Store, key: str, wakes: ObjectReceiveStream[None]) -> None:
+    with anyio.fail_after(PATIENCE):
+        async for _ in wakes:
+            if store.stat(key):
+                return
+
+
+@pytest.mark.anyio
+async def test_a_file_in_anothers_subtree_wakes(tmp_path: Path) -> None:
+    machines = Machines(tmp_path)
+    lab = machines.store("lab", "lab")
+    async with woken(lab) as wakes:
+        for name in ("ben", "eva"):
+            machines.plant(name, f"{STAGE}/{name}.json")
+            await wait_for(lab, f"{STAGE}/{name}.json", wakes)
+
+
+@pytest.mark.anyio
+async def test_a_member_that_is_new_is_watched_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = Machines(tmp_path)
+    watched, begun = list[list[str]](), anyio.Event()
+
+    async def watch(self: object, members: Membership, *_: object) -> None:
+        watched.append(sorted(members.members))
+        begun.set()
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(replicated, "FOLLOWED_EVERY", 0.01)
+    monkeypatch.setattr(replicated.ReplicatedStore, "_watch", watch)
+    async with woken(machines.store("lab", "lab")):
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+            begun = anyio.Event()
+            members = MembersRecord(tmp_path / "lab").read().with_member("zoe", device("Z"))
+            (tmp_path / "lab" / "new").write_bytes(msgspec.json.encode(members))
+            (tmp_path / "lab" / "new").rename(tmp_path / "lab" / RECORD)
+            await begun.wait()
+    assert watched == [["ben", "eva", "lab"], ["ben", "eva", "lab", "zoe"]]
+
+
+def test_in_a_replicated_folder_the_host_alone_gives_birth_and_its_members_come_to_its_id(tmp_path: Path) -> None:
+    with ExitStack() as undo:
+        world = ReplicatedFarAway(tmp_path, undo)
+        eva = Machine(tmp_path, "eva", world.as_seen_by("eva", tmp_path / "eva's machine", "eva"))
+        with pytest.raises(StoreError, match="lab's"):
+            eva.claim()
+        assert eva.id_after_a_while() is None
+        Machine(tmp_path, "lab", world.open("lab")).claim()
+        assert eva.id_after_a_while() == born_in(world.open())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, OwnCode, names_code, plain
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
+from swarm.plugins.verifiers.loop import PlainLoop, StuckError
 from swarm.provenance import own_plugins
 from swarm.tasks.registry import Families, complete
 from tests.unit.tasks.family_contract import is_light_and_its_questions_say_where_they_come_from
@@ -84,3 +88,56 @@ def test_a_complete_table_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_environment_is_code_that_no_shared_place_may_name() -> None:
     assert [*names_code(TASK_TABLE, {"w": plain(KNOWN)})] == ["wordle"]
+
+
+# ── an event loop without sockets, threads or a clock ───────────────────────────────────────────────────────────────
+def run(main: Coroutine[Any, Any, Any]) -> Any:
+    return PlainLoop().run(main, lambda: False)  # type: ignore[abstract]
+
+
+def test_who_sleeps_wakes_in_order_and_no_time_passes() -> None:
+    async def main() -> list[int]:
+        woken: list[int] = []
+
+        async def sleeper(seconds: int) -> None:
+            await asyncio.sleep(seconds)
+            woken.append(seconds)
+
+        async with asyncio.timeout(5_000), asyncio.TaskGroup() as group:
+            for seconds in (300, 100, 200):
+                group.create_task(sleeper(seconds))
+        return woken
+
+    begun = time.monotonic()
+    assert run(main()) == [100, 200, 300]
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [
+        (lambda: asyncio.to_thread(int), NotImplementedError),
+        (lambda: asyncio.open_connection("localhost", 9), NotImplementedError),
+        (lambda: asyncio.wait_for(asyncio.sleep(2), 1), TimeoutError),
+        (lambda: asyncio.get_running_loop().create_future(), StuckError),  # which waits for nothing
+    ],
+    ids=["a thread", "a socket", "too long", "stuck"],
+)
+def test_what_is_not_to_be_had_is_told_so(wanted: Callable[[], Awaitable[Any]], error: type[Exception]) -> None:
+    async def main() -> None:
+        await wanted()
+
+    with pytest.raises(error):
+        run(main())
+
+
+def test_it_pauses_where_it_is_told_to() -> None:
+    said: list[str] = []
+
+    async def main() -> None:
+        said.append("first")
+        await asyncio.get_running_loop().create_future()
+
+    paused = main()
+    assert PlainLoop().run(paused, lambda: bool(said)) is None  # type: ignore[abstract]
+    paused.close()

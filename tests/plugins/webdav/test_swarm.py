@@ -69,20 +69,6 @@ def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no
         assert not file.is_file() or CREDENTIALS["WEBDAV_PASSWORD"].encode() not in file.read_bytes(), file
 
 
-@pytest.mark.parametrize(
-    ("password", "folder", "remedy"), [("wrong", "", "WEBDAV_PASSWORD"), ("hunter2", "/none", "make it on the server")]
-)
-def test_a_command_that_cannot_read_the_place_says_what_to_do(
-    server: DavServer, tmp_path: Path, password: str, folder: str, remedy: str
-) -> None:
-    env = environment(tmp_path / "unused") | {"GDRIVE_PATH": server.url + folder, "WEBDAV_PASSWORD": password}
-    done = run_swarm(env, "status")
-    assert done.returncode == 1
-    assert server.url in done.stderr
-    assert remedy in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_what_a_server_acknowledged_outlives_its_death_and_faults(server: DavServer) -> None:
     plan = Chances(1, busy=0.1, lost=0.1, cut=0.1)
     rows = [b"%d" % number for number in range(10)]

@@ -92,14 +92,18 @@ def test_what_is_wrong_is_said_with_the_place_the_remedy_and_no_password(
         assert PASSWORD not in said
 
 
-def test_a_full_storage_is_said_at_the_first_write() -> None:
-    with pytest.raises(StoreError, match="free space"):
-        objects(lambda request: answer(507)).put(KEY, b"{}")
-
-
-def test_a_folder_that_is_gone_is_said_at_the_first_write() -> None:
-    with pytest.raises(StoreError, match="make it") as refused:
-        objects(lambda request: answer(404 if request.method == "PROPFIND" else 409)).put(KEY, b"{}")
+@pytest.mark.parametrize(
+    ("handler", "remedy"),
+    [
+        (lambda request: answer(507), "free space"),
+        (lambda request: answer(404 if request.method == "PROPFIND" else 409), "make it"),
+        (lambda request: answer(404 if request.method in ("MOVE", "PROPFIND") else 201), "twice"),
+    ],
+    ids=["full", "folder gone", "draft gone"],
+)
+def test_what_keeps_a_place_from_being_written_is_said_at_the_first_write(handler: Handler, remedy: str) -> None:
+    with pytest.raises(StoreError, match=remedy) as refused:
+        objects(handler).put(KEY, b"{}")
     assert not refused.value.blocked
 
 
@@ -122,11 +126,6 @@ def test_a_create_whose_answer_was_lost_is_known_by_its_draft(status: int) -> No
     assert len(moved) == 2
 
 
-def test_a_draft_that_somebody_removed_is_said() -> None:
-    with pytest.raises(StoreError, match="twice"):
-        objects(lambda request: answer(404 if request.method in ("MOVE", "PROPFIND") else 201)).put(KEY, b"{}")
-
-
 def test_who_died_while_he_was_first_hinders_nobody_and_who_was_first_does() -> None:
     def claimed(there: bool) -> Handler:
         def handle(request: httpx.Request) -> httpx.Response:
@@ -141,46 +140,51 @@ def test_who_died_while_he_was_first_hinders_nobody_and_who_was_first_does() -> 
         objects(claimed(there=True)).create("experiment.json", b"{}")
 
 
-def test_a_passing_failure_is_tried_again() -> None:
-    answers = iter([503, 423, 429, 200])
-    assert objects(lambda request: answer(next(answers), b"{}")).get(KEY, 10).data == b"{}"
-
-
-def test_a_body_that_breaks_off_is_read_from_its_beginning() -> None:
+def test_what_passes_is_tried_again_and_a_server_that_ignores_ranges_gives_the_same_bytes() -> None:
     def half() -> Iterator[bytes]:
         yield b"01"
         raise httpx.RemoteProtocolError("peer closed connection")
 
-    answers = iter([httpx.Response(200, stream=Pieces(half())), answer(200, b"0123")])
+    answers = iter([*map(answer, (503, 423, 429)), httpx.Response(200, stream=Pieces(half())), answer(200, b"0123")])
     assert objects(lambda request: next(answers)).get(KEY, 10).data == b"0123"
-
-
-def test_a_server_that_ignores_ranges_gives_the_same_bytes() -> None:
     assert objects(lambda request: answer(200, b"0123", b"456789")).get_range("logs/a", 2, 5) == b"234"
 
 
-def test_no_more_is_taken_in_than_the_limit_whatever_the_server_claims(tmp_path: Path) -> None:
-    def flood(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, stream=Pieces(b"x" * 1000 for _ in range(1000)))
+def flood(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, stream=Pieces(b"x" * 1000 for _ in range(1000)))
 
+
+def closed(request: httpx.Request) -> httpx.Response:
+    return answer(403) if request.method == "GET" else answer(207, multistatus(f"/{KEY}"))
+
+
+def like_apache(request: httpx.Request) -> httpx.Response:
+    """A folder whose name leads to itself with a slash."""
+    if request.url.path.endswith("/"):
+        return answer(207, multistatus("/peers/", kind="<collection/>"))
+    return answer(301, Location=f"{request.url}/")
+
+
+@pytest.mark.parametrize(
+    ("handler", "key", "reason"),
+    [
+        (flood, KEY, "oversized"),
+        (lambda request: answer(200, **{"Content-Length": "9" * 18}), KEY, "oversized"),
+        (closed, KEY, "unreadable"),
+        (like_apache, "peers", "not_a_file"),
+    ],
+)
+def test_what_cannot_be_taken_is_a_bad_file_and_no_failure_of_the_place(
+    handler: Handler, key: str, reason: str, tmp_path: Path
+) -> None:
     for read in (
-        lambda: objects(flood).get(KEY, 10),
-        lambda: objects(flood).download(KEY, tmp_path / "copy", 10),
-        lambda: objects(lambda request: answer(200, **{"Content-Length": "9" * 18})).get(KEY, 10),
+        lambda: objects(handler).get(key, 10),
+        lambda: objects(handler).download(key, tmp_path / "copy", 10),
     ):
         with pytest.raises(ProtocolError) as refused:
             read()
-        assert refused.value.reason == "oversized"
+        assert refused.value.reason == reason
     assert not (tmp_path / "copy").exists()
-
-
-def test_a_file_that_nobody_may_read_is_no_failure_of_the_place() -> None:
-    def closed(request: httpx.Request) -> httpx.Response:
-        return answer(403) if request.method == "GET" else answer(207, multistatus(f"/{KEY}"))
-
-    with pytest.raises(ProtocolError) as refused:
-        objects(closed).get(KEY, 10)
-    assert refused.value.reason == "unreadable"
 
 
 BOMB = (
@@ -247,10 +251,10 @@ def test_a_listing_without_end_ends_at_its_bounds(monkeypatch: pytest.MonkeyPatc
 
 
 def test_names_that_lead_elsewhere_or_are_no_text_are_not_listed() -> None:
-    there = multistatus("/peers/", "/peers/anna.json", "/peers/%ff", "/peers/round_1/deep.json", "/")
-    assert [child.name for child in objects(lambda request: answer(207, there)).children("peers")] == ["peers"]
-    there = multistatus("/peers/", "/peers/anna.json", "/peers/%ff", "/peers/round_1/deep.json")
-    assert [child.name for child in objects(lambda request: answer(207, there)).children("peers")] == ["anna.json"]
+    names = ("/peers/", "/peers/anna.json", "/peers/%ff", "/peers/round_1/deep.json")
+    for there, listed in ((multistatus(*names, "/"), ["peers"]), (multistatus(*names), ["anna.json"])):
+        found = objects(lambda request, there=there: answer(207, there)).children("peers")
+        assert [child.name for child in found] == listed
 
 
 def test_folders_in_each_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,17 +266,9 @@ def test_folders_in_each_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_folder_whose_name_leads_to_itself_with_a_slash_is_one() -> None:
-    def like_apache(request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith("/"):
-            return answer(207, multistatus("/peers/", kind="<collection/>"))
-        return answer(301, Location=f"{request.url}/")
-
     found = objects(like_apache).look("peers")
     assert found
     assert found.is_folder
-    with pytest.raises(ProtocolError) as refused:
-        objects(like_apache).get("peers", 10)
-    assert refused.value.reason == "not_a_file"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -332,11 +328,8 @@ def test_a_url_that_holds_a_secret_is_refused_and_not_repeated(url: str) -> None
     assert PASSWORD not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["https://cloud.example:abc/dav", "https://cloud.example/\x01"])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="expected https://HOST/FOLDER"):
-        open_place(place_of(url))
-
-
-def test_every_process_has_one_name_for_the_place() -> None:
+def test_every_process_has_one_name_for_the_place_and_what_is_no_url_is_refused() -> None:
     assert place_of(f" {URL}/ ") == URL
+    for url in ("https://cloud.example:abc/dav", "https://cloud.example/\x01"):
+        with pytest.raises(ConfigError, match="expected https://HOST/FOLDER"):
+            open_place(place_of(url))
