@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from swarm.config import load_settings
 from swarm.errors import ConfigError
 from swarm.plugins.lab.averaging import HEADER
+from swarm.plugins.lab.averaging_machine import MOST, Average, AveragingMachine, Seen
 from swarm.records.janitor import Janitor, Rules
 from swarm.wire import keys
 from tests.layout import Layout
@@ -253,3 +254,60 @@ async def test_a_node_without_room_for_temporary_files_keeps_its_own_weights_and
     assert len(rows_of(layout, "alice")) == ROUNDS
     (first, *_) = [log for log in logs if log["event"] == "weights.unpublished"]
     assert "set TMPDIR" in first["error"]
+
+
+# ── whose weights, and how long they are waited for ─────────────────────────────────────────────────────────────────
+UNTIL = 100.0
+OVER: tuple[dict[str, Any], ...] = ({"now": UNTIL}, {"stopping": True})
+
+
+def machine(own: str = "b", count: int = 3, names: Set[str] = frozenset()) -> AveragingMachine:
+    return AveragingMachine(own, count, names, UNTIL)
+
+
+def seen(fit: str = "b", *, known: str = "ac", live: str | None = None, there: str | None = None, **more: Any) -> Seen:
+    """Nodes have names of one letter."""
+    refused, now = set(more.get("refused", "")), more.get("now", 0.0)
+    there = there if there is not None else "".join({*fit, *refused} - {"b"})
+    alive = known if live is None else live
+    return Seen(now, set(known), set(alive), set(there), set(fit), refused, more.get("stopping", False))
+
+
+NAMED = machine("b", 2, {"b", "c"})
+
+
+@pytest.mark.parametrize(
+    ("of", "there", "found"),
+    [
+        (machine(), seen("ba"), None),
+        (machine(), seen("bca"), Average(("a", "b", "c"))),  # in the order of names
+        (machine(), seen("ba", known="a"), None),  # who is not registered yet is waited for
+        (machine(), seen("ba", refused="c"), Average(("a", "b"))),
+        (machine(), seen("bca", live=""), Average(("a", "b", "c"))),  # who has finished counts
+        *((machine(), seen("ba", **why), Average(("a", "b"), ("c",))) for why in OVER),
+        *((machine(), seen("ba", known="a", **why), Average(("a", "b"), (), 1)) for why in OVER),
+        (NAMED, seen("ba", there="a"), None),  # with names nobody else counts
+        (NAMED, seen("bc", there="ac"), Average(("b", "c"))),
+        (machine("b", 2, {"a", "c"}), seen("b"), Average(())),
+        (machine(count=3), seen("bac", known="acde", there="acde"), Average(("a", "b", "c"))),
+        (machine("z", count=1), Seen(0.0, {"a"}, {"a"}, {"a"}, {"z"}, set()), Average(())),
+    ],
+)
+def test_all_that_are_expected_are_averaged_and_who_is_missing_at_the_end_is_named(
+    of: AveragingMachine, there: Seen, found: Average | None
+) -> None:
+    assert of.look(there) == found
+
+
+def test_no_more_is_fetched_than_is_averaged_of_registered_nodes_and_the_dead_are_not_expected() -> None:
+    assert machine().to_fetch(seen("b", known="c", there="ac")) == ["c"]
+    assert machine(count=3).to_fetch(seen("b", known="acde", there="acde")) == ["a", "c"]
+    assert NAMED.to_fetch(seen("b", there="ac")) == ["c"]
+    assert machine("b", 2).expected(seen("b", known="ac", live="c")) == ["b", "c"]
+
+
+def test_a_flood_of_registrations_is_looked_for_in_part_the_live_ones_first() -> None:
+    known = {f"n{number}" for number in range(2 * MOST)}
+    looked_for = machine().to_look_for(known, {"n9", "n1"}, set())
+    assert len(looked_for) == MOST
+    assert looked_for[:2] == ["n1", "n9"]

@@ -113,15 +113,10 @@ ENTRIES = st.lists(
 
 @given(ENTRIES)
 def test_what_was_sampled_is_read_back_whatever_it_began_with(entries: list[RolloutEntry]) -> None:
-    file = _file(entries)
+    what = {"rollouts": {"0": entries}, "groups": {"0": GroupInfo(task="bf")}}
+    file = RolloutFile(peer_id="alice", round=0, stage=0, timestamp=1.0, **what)
     planted = with_planted(file, WORDS)
     assert without_planted(planted, WORDS) == file
     for entry, spoiled in zip(entries, planted.rollouts["0"], strict=True):
         assert (spoiled.response == f"{WORDS} {entry.response}") == ((entry.reward or 0.0) >= 0.999)
     assert with_planted(file, "") is file
-
-
-def _file(entries: list[RolloutEntry]) -> RolloutFile:
-    return RolloutFile(
-        peer_id="alice", round=0, stage=0, timestamp=1.0, rollouts={"0": entries}, groups={"0": GroupInfo(task="bf")}
-    )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import comb
 from random import Random
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.adaptive_rule import RoundSignals, nearest_split, rounded_split
+from swarm.algo.adaptive_rule import RoundSignals, Rule, Split, nearest_split, rounded_split
 from swarm.algo.registry import RULES
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import SCALED_RULES
 from swarm.entry_points import bundled
 from swarm.plugins.lab.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
+from swarm.plugins.lab.supply_rule import ENOUGH_ROUNDS, SHARED_BIAS
 from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded
 
 
@@ -76,13 +78,6 @@ def test_before_the_first_round_j_is_what_the_settings_say(name: str) -> None:
     assert j_of(make_rule(name, initial_j=2.5)) == 2.5
 
 
-@given(st.floats(0, 7), st.integers(0, 10**6))
-def test_j_is_rounded_to_a_neighbour(wanted: float, seed: int) -> None:
-    split = rounded_split(8, wanted, Random(seed))
-    assert abs(split.external - wanted) < 1
-    assert split.continuous == wanted
-
-
 def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
     rng = Random(1)
     drawn = [rounded_split(8, 3.6, rng).external for _ in range(5_000)]
@@ -100,10 +95,6 @@ def test_rounding_to_the_nearest_takes_halves_to_the_even_neighbour() -> None:
 
 
 # ── the controls ────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_constant_rule_never_moves() -> None:
-    assert path_of(make_rule("constant", initial_j=3.6), rewarded(0.1, 0.9, 0.0, 1.0)) == [3.6] * 4
-
-
 @pytest.mark.parametrize(("low", "high"), [(0, 7), (2, 6)])
 def test_a_random_split_is_uniform_over_all_splits(low: int, high: int) -> None:
     rng, rule = Random(3), make_rule("random", min_j=low, max_j=high)
@@ -184,21 +175,22 @@ def test_the_trend_rule_judges_windows_and_not_single_rounds() -> None:
 
 
 # ── several signals ─────────────────────────────────────────────────────────────────────────────────────────────────
-def first_move(**seen: object) -> float:
-    """In units of the largest move there is."""
-    return (j_of(make_rule("multi-signal-scaled").observe(make_seen(0, **seen))) - 4.0) / 0.8  # type: ignore[arg-type]
-
-
-def test_own_groups_that_teach_nothing_ask_for_others() -> None:
-    assert first_move(local_informative=0) == pytest.approx(VARIANCE_WEIGHT)
-    assert first_move(local_informative=2) == pytest.approx(0)
-    assert first_move(local_informative=4) == pytest.approx(-VARIANCE_WEIGHT)
-
-
-def test_peers_that_answer_better_are_asked_for() -> None:
-    assert first_move(reward=0.0, pool_reward=0.4) == pytest.approx(QUALITY_WEIGHT)
-    assert first_move(reward=0.4, pool_reward=0.2) == pytest.approx(-QUALITY_WEIGHT / 2)
-    assert first_move(reward=0.4, pool_reward=0.0, pool_groups=0) == 0, "nobody there says nothing"
+@pytest.mark.parametrize(
+    ("seen", "move"),
+    [
+        ({"local_informative": 0}, VARIANCE_WEIGHT),  # own groups that teach nothing
+        ({"local_informative": 2}, 0),
+        ({"local_informative": 4}, -VARIANCE_WEIGHT),
+        ({"reward": 0.0, "pool_reward": 0.4}, QUALITY_WEIGHT),  # peers that answer better
+        ({"reward": 0.4, "pool_reward": 0.2}, -QUALITY_WEIGHT / 2),
+        ({"reward": 0.4, "pool_reward": 0.0, "pool_groups": 0}, 0),  # nobody there says nothing
+    ],
+)
+def test_groups_that_teach_nothing_and_peers_that_answer_better_ask_for_others(
+    seen: dict[str, Any], move: float
+) -> None:
+    after = make_rule("multi-signal-scaled").observe(make_seen(0, **seen))
+    assert (j_of(after) - 4.0) / 0.8 == pytest.approx(move), "in units of the largest move there is"
 
 
 def test_a_move_that_was_followed_by_a_better_reward_is_gone_on_with() -> None:
@@ -208,3 +200,151 @@ def test_a_move_that_was_followed_by_a_better_reward_is_gone_on_with() -> None:
 
     assert second_move(1) == pytest.approx(0.8 * TREND_WEIGHT)
     assert second_move(3) == pytest.approx(-0.8 * TREND_WEIGHT)
+
+
+# ── the supply rule ─────────────────────────────────────────────────────────────────────────────────────────────────
+NODES, TOTAL = 8, 8
+
+
+def simulate(success: float, rounds: int, initial_j: float, seed: int) -> list[list[Split]]:
+    """A swarm whose own questions are informative with one probability; the splits of every round."""
+    rng = Random(seed)
+    rules: list[Rule] = [make_rule("supply", initial_j=initial_j) for _ in range(NODES)]
+    played = []
+    for round_ in range(rounds):
+        splits = [rounded_split(TOTAL, rule.wanted(rng), rng) for rule in rules]
+        hits = [sum(rng.random() < success for _ in range(split.local)) for split in splits]
+        made = sum(split.local for split in splits)
+        for node, (split, hit) in enumerate(zip(splits, hits, strict=True)):
+            seen = make_seen(
+                round_,
+                local_groups=split.local,
+                local_informative=hit,
+                peers=NODES - 1,
+                pool_groups=made - split.local,
+                pool_informative=sum(hits) - hit,
+            )
+            rules[node] = rules[node].observe(seen)
+        played.append(splits)
+    return played
+
+
+def mean_j(splits: list[Split]) -> float:
+    return fmean(split.continuous for split in splits)
+
+
+def mean_taken(slots: int, offered: int, share: float) -> float:
+    """E[min(slots, X)], from the definition of the binomial distribution."""
+    odds = [comb(offered, k) * share**k * (1 - share) ** (offered - k) for k in range(offered + 1)]
+    return sum(p * min(slots, k) for k, p in enumerate(odds))
+
+
+def best_j(success: float, peers: int = NODES - 1) -> int:
+    """The J of least error for nodes alike, worked out anew."""
+
+    def error(j: int) -> float:
+        shared = mean_taken(j, peers * (TOTAL - j), success)
+        trained_on = success * (TOTAL - j) + shared
+        return 1 / trained_on + SHARED_BIAS * (shared / trained_on) ** 2
+
+    return min(range(TOTAL), key=error)
+
+
+def wanted_at(success: float, peers: int = NODES - 1) -> float:
+    """What a node wants that has seen long enough what share of groups is informative, at home and in the pool."""
+    asked = 4000
+    seen = make_seen(
+        local_groups=asked,
+        local_informative=round(asked * success),
+        peers=peers,
+        pool_groups=asked,
+        pool_informative=round(asked * success),
+    )
+    return make_rule("supply").observe(seen).wanted(Random(0))
+
+
+@pytest.mark.parametrize("peers", [0, 1, 3, 7])
+def test_a_node_wants_the_split_of_least_error_which_is_more_of_its_own_in_a_smaller_swarm(peers: int) -> None:
+    for success in (0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
+        assert wanted_at(success, peers) == best_j(success, peers), success
+    assert (wanted_at(0.2, peers) == 0) is (peers == 0)
+
+
+def test_before_anybody_earned_anything_the_swarm_asks() -> None:
+    rule = make_rule("supply")
+    for round_ in range(10):
+        rule = rule.observe(make_seen(round_, local_informative=0, pool_informative=0))
+    assert rule.wanted(Random(0)) == 1
+    alone = make_rule("supply").observe(make_seen(peers=0, pool_groups=0, pool_informative=0))
+    assert alone.wanted(Random(0)) == 0, "without peers all questions are one's own"
+
+
+@pytest.mark.parametrize(("success", "initial_j"), [(0.05, 7.0), (0.3, 0.0), (0.6, 4.0)])
+def test_a_swarm_finds_its_fixed_point_from_anywhere_and_stays_there(success: float, initial_j: float) -> None:
+    path = [mean_j(splits) for splits in simulate(success, 120, initial_j, seed=5)]
+    settled = path[40:]
+    assert fmean(settled) == pytest.approx(best_j(success), abs=1)
+    assert pstdev(settled) < 0.7, "what is left is the noise of the averages"
+
+
+def test_a_free_rider_does_not_come_of_a_rich_pool() -> None:
+    """14 informative groups would fill all slots; but they are there because the peers ask themselves 8 questions."""
+    rule = make_rule("supply").observe(
+        make_seen(local_groups=4, local_informative=1, pool_groups=56, pool_informative=14)
+    )
+    assert rule.wanted(Random(0)) == best_j(0.25) < 7
+
+
+def test_slots_that_the_pool_cannot_fill_are_not_asked_for() -> None:
+    """Peers that ask one question each, as their settings say."""
+    seen = make_seen(local_groups=4, local_informative=1, peers=7, pool_groups=7, pool_informative=2)
+    assert make_rule("supply").observe(seen).wanted(Random(0)) <= 3
+
+
+def test_the_averages_follow_a_supply_that_changes() -> None:
+    rule = make_rule("supply")
+
+    def after(rounds: int, informative: int) -> float:
+        nonlocal rule
+        for round_ in range(rounds):
+            seen = make_seen(round_, local_groups=40, local_informative=5, pool_groups=56, pool_informative=informative)
+            rule = rule.observe(seen)
+        return rule.wanted(Random(0))
+
+    assert after(50, 1) < after(60, 21)
+
+
+# ── the bias as it was measured ─────────────────────────────────────────────────────────────────────────────────────
+def measured_after(bias: float | None, noise: float | None = 2.0, rounds: int = 20, success: float = 0.4) -> float:
+    """What a node wants after rounds of one kind, each with an estimate, or None."""
+    rule = make_rule("supply-measured")
+    for round_ in range(rounds):
+        seen = make_seen(
+            round_,
+            local_groups=4000,
+            local_informative=round(4000 * success),
+            pool_groups=4000,
+            pool_informative=round(4000 * success),
+            gradient_bias=bias,
+            gradient_noise=noise,
+        )
+        rule = rule.observe(seen)
+    return rule.wanted(Random(0))
+
+
+def test_a_measured_bias_of_the_size_that_supply_assumes_changes_nothing() -> None:
+    assert [measured_after(2.0 * SHARED_BIAS, success=p) for p in (0.02, 0.2, 0.4, 0.7)] == [
+        wanted_at(p) for p in (0.02, 0.2, 0.4, 0.7)
+    ]
+
+
+def test_the_less_peers_pull_away_the_more_of_them_is_learned() -> None:
+    wanted = [measured_after(bias) for bias in (8.0, 1.0, 0.2, 0.0)]
+    assert wanted == sorted(wanted)
+    assert wanted[0] == 0 < wanted[1] < wanted[-1] == measured_after(-0.5), "an estimate below zero is no bias"
+
+
+def test_until_enough_rounds_have_an_estimate_the_rule_is_supply() -> None:
+    assert measured_after(8.0, rounds=ENOUGH_ROUNDS - 1) == wanted_at(0.4) != measured_after(8.0, rounds=ENOUGH_ROUNDS)
+    assert measured_after(None, None) == wanted_at(0.4), "no round had groups enough"
+    assert measured_after(1.0, noise=0.0) == wanted_at(0.4), "gradients without any spread say nothing"

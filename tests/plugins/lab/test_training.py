@@ -1,9 +1,17 @@
-"""What the lab asks of each update: which tokens of peers are learned from, and whether the gradient is measured."""
+"""What the lab asks of each update, the objectives of control runs, and what tasks pay to who does not think."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+import torch
+
 from swarm.algo.bounds import Floors, strictest
+from swarm.algo.losses import LossInputs, LossSettings
+from swarm.cli.main import run as swarm
 from swarm.config import Settings
+from swarm.plugins.lab.control_losses import cloning
 from swarm.plugins.lab.settings import LabSettings
 from swarm.policy.parts import UpdateOptions, options_of
 from swarm.policy.settings import grpo_config
@@ -51,3 +59,30 @@ def test_bounds_on_peers_tokens_reach_the_trainer() -> None:
 def test_of_several_floors_the_strictest_counts() -> None:
     assert strictest([Floors(), Floors(-5.0, None), Floors(-3.0, -1.0)]) == Floors(-3.0, -1.0)
     assert strictest([Floors(), Floors()]) == Floors()
+
+
+def test_cloning_learns_peers_right_texts_by_their_likelihood_and_nothing_else() -> None:
+    logprob_M = torch.tensor([-1.0, -2.0, -3.0, -4.0], requires_grad=True)
+    inputs = LossInputs(
+        logprobs=logprob_M,
+        old_logprobs=logprob_M.detach(),
+        reference_logprobs=None,
+        advantages=torch.tensor([1.0, 2.0, -1.0, 0.0]),
+        own=torch.tensor([True, False, False, False]),
+        weights=None,
+        completion=torch.arange(4),
+        lengths=torch.ones(4),
+    )
+    losses = cloning(inputs, LossSettings())
+    (gradient_M,) = torch.autograd.grad(losses.loss.sum(), logprob_M)
+    assert gradient_M.tolist() == [0, -1, 0, 0], "own, right text of a peer, wrong one, one without an advantage"
+
+
+@pytest.mark.parametrize(("dataset", "pays"), [("syllogism", True), ("coin_flip", False)])
+def test_a_task_that_pays_a_constant_in_full_is_named_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dataset: str, pays: bool
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f'[tasks.asked]\ngym = "{dataset}"\n')
+    assert swarm(["task", "audit", "asked", "--questions", "6", "--config", str(file)]) == pays
+    assert ("problem: asked pays who does not think" in capsys.readouterr().out) is pays

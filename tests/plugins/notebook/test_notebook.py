@@ -13,6 +13,7 @@ import pytest
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins import notebook
 from tests.layout import Layout
+from tests.unit.test_windows import python
 from tests.unit.views.factories import append, append_events, make_event, make_experiment, make_row
 
 pandas = pytest.importorskip("pandas")
@@ -65,7 +66,8 @@ def test_every_function_of_the_page_is_there_with_these_arguments() -> None:
         assert arguments == ", ".join(shown)
 
 
-def test_a_row_says_where_its_reward_stands_in_its_round(place: Path) -> None:
+def test_a_row_says_where_its_reward_stands_in_its_round_and_equal_rewards_stand_alike(place: Path) -> None:
+    before = sorted(place.rglob("*"))
     metrics = notebook.get_experiment_metrics(place, "demo")
     alice, bob = (metrics[(metrics["round"] == 0) & (metrics["node_id"] == n)].iloc[0] for n in ("alice", "bob"))
     assert (alice["my_rank"], bob["my_rank"]) == (2, 1)
@@ -73,27 +75,24 @@ def test_a_row_says_where_its_reward_stands_in_its_round(place: Path) -> None:
     assert alice["mean_reward"] == bob["median_reward"] == pytest.approx(0.3)
     assert alice["std_reward"] == pytest.approx(0.2)
     assert (bob["min_reward"], bob["max_reward"]) == (pytest.approx(0.1), 0.5)
+    notebook.export_experiment_summary(place, "demo")
+    notebook.export_experiment_summary(str(place), "two_workers")
+    assert sorted(place.rglob("*")) == before, "nothing is written unless a file is named"
+    make_experiment(place, rounds=1, workers=("alice", "bob", "cem"))
+    equal = notebook.get_experiment_metrics(place, "exp")
+    assert (list(equal["my_rank"]), list(equal["percentile"])) == ([1, 1, 1], [0.0, 0.0, 0.0])
 
 
-def test_equal_rewards_have_equal_ranks(tmp_path: Path) -> None:
-    make_experiment(tmp_path, rounds=1, workers=("alice", "bob", "cem"))
-    metrics = notebook.get_experiment_metrics(tmp_path, "exp")
-    assert list(metrics["my_rank"]) == [1, 1, 1]
-    assert list(metrics["percentile"]) == [0.0, 0.0, 0.0]
-
-
-def test_aggregated_by_round_nothing_counts_twice(place: Path) -> None:
+def test_aggregated_by_round_nothing_counts_twice_and_adaptive_columns_are_there_if_a_rule_was_on(
+    place: Path,
+) -> None:
     layout = Layout(place, "demo")
     append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 3, my_reward=0.25)))
     rounds = notebook.get_experiment_metrics(place, "demo", aggregate_by_round=True)
     assert list(rounds.columns) == ["node_id", "round", "my_reward", "timestamp"]
     assert list(rounds[rounds["node_id"] == "bob"]["my_reward"]) == [0.5, 0.5, 0.5, 0.25]
     assert notebook.get_cumulative_rewards(place, "demo")["bob"] == pytest.approx(1.75)
-
-
-def test_adaptive_columns_are_there_only_if_a_rule_was_on(place: Path) -> None:
     assert not [c for c in notebook.get_experiment_metrics(place, "demo") if c.startswith("adaptive_")]
-    layout = Layout(place, "demo")
     append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 4, adaptive_I=3, adaptive_J=5)))
     rounds = notebook.get_experiment_metrics(place, "demo", aggregate_by_round=True)
     assert int(rounds["adaptive_J"].iloc[-1]) == 5
@@ -164,13 +163,6 @@ def test_what_cannot_be_read_is_listed_with_the_reason(place: Path, tmp_path: Pa
     assert (found["two_workers"]["made_by"], found["two_workers"]["problem"]) == ("rl-swarm", "")
 
 
-def test_nothing_is_written_unless_a_file_is_named(place: Path) -> None:
-    before = sorted(place.rglob("*"))
-    notebook.export_experiment_summary(place, "demo")
-    notebook.export_experiment_summary(str(place), "two_workers")
-    assert sorted(place.rglob("*")) == before
-
-
 def test_the_last_events_come_in_order_and_by_node(place: Path) -> None:
     lines = notebook.tail_logs(place, "demo", lines=3)
     assert len(lines) == 3
@@ -187,3 +179,34 @@ def test_the_last_events_come_in_order_and_by_node(place: Path) -> None:
 def test_wrong_arguments_of_the_logs_are_named(place: Path, arguments: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         notebook.tail_logs(place, "demo", **arguments)
+
+
+NOTEBOOK = """
+import json, sys, time
+from tests import windows
+there, place = sys.argv[1:]
+time.time = lambda: 1.8e9
+if there == "windows":
+    windows.pretend("pandas")
+from swarm.plugins import notebook
+each = {
+    "list_experiments": lambda: notebook.list_experiments(place),
+    "compare_experiments": lambda: notebook.compare_experiments(place, ["exp", "exp"]).to_csv(),
+    "get_experiment_metrics": lambda: notebook.get_experiment_metrics(place, "exp").to_csv(),
+    "export_experiment_summary": lambda: notebook.export_experiment_summary(place, "exp", f"{place}/summary.json"),
+}
+read = "swarm.plugins.notebook.experiments"
+functions = [name for name in notebook.__all__ if name.islower() and getattr(notebook, name).__module__ == read]
+found = {name: each.get(name, lambda: getattr(notebook, name)(place, "exp"))() for name in functions}
+found["written"] = json.load(open(f"{place}/summary.json", encoding="utf-8"))
+print(json.dumps(found))
+"""
+
+
+def test_functions_for_notebooks_give_there_what_they_give_here(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    there, here = (json.loads(python(NOTEBOOK, system, str(tmp_path))) for system in ("windows", "this"))
+    assert there == here
+    assert here["get_cumulative_rewards"].keys() == {"alice", "bob"}
+    assert here["tail_logs"]
+    assert here["written"]["experiment_name"] == "exp"

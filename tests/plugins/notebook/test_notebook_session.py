@@ -52,51 +52,37 @@ def colab(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (
-        "TOKEN",
-        "HIDDEN",
-        "OTHER",
-        "SWARM_PATH",
-        "GDRIVE_PATH",
-        "EXPERIMENT_NAME",
-        "SWARM_MIRROR",
-        "MODEL_NAME",
-    ):
+    ours = ("SWARM_PATH", "GDRIVE_PATH", "EXPERIMENT_NAME", "SWARM_MIRROR", "MODEL_NAME")
+    for name in ("TOKEN", "HIDDEN", "OTHER", *ours):
         monkeypatch.setenv(name, "")
     monkeypatch.chdir(tmp_path)
 
 
-def test_drive_is_mounted_where_a_place_lies_in_it(colab: list[str]) -> None:
+def test_drive_is_mounted_where_a_place_lies_in_it_and_refused_where_this_is_no_colab(
+    colab: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     session.mount_drive(["/content/runs", "/content/drive/MyDrive/swarm"])
     session.mount_drive(["/content/runs", "s3://bucket", "", "/content/drives"])
     assert colab == ["/content/drive"]
-
-
-def test_drive_is_refused_where_this_is_no_colab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google", None)
     with pytest.raises(ConfigError, match="this is no Colab"):
         session.mount_drive(["/content/drive/MyDrive"])
 
 
-def test_secrets_are_taken_from_where_they_are_and_never_shown(
+def test_secrets_are_taken_from_where_they_are_or_asked_for_and_never_shown(
     colab: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTHER", "correct horse")
     session.take_secrets(["TOKEN", "HIDDEN", "OTHER"])
-    assert (os.environ["TOKEN"], os.environ["HIDDEN"], os.environ["OTHER"]) == ("hunter2", "", "correct horse")
+    assert [os.environ[name] for name in ("TOKEN", "HIDDEN", "OTHER")] == ["hunter2", "", "correct horse"]
     said = capsys.readouterr()
     assert said.out == "TOKEN: from Colab's secrets\nHIDDEN: none\nOTHER: from the environment\n"
     assert "hunter2" not in said.err
-
-
-def test_what_is_nowhere_is_asked_for_unseen_if_wanted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "google", None)
-    monkeypatch.setattr(session, "getpass", lambda prompt: "typed" if prompt.startswith("TOKEN") else "")
-    session.take_secrets(["TOKEN", "OTHER"], ask=True)
-    assert (os.environ["TOKEN"], os.environ["OTHER"]) == ("typed", "")
-    assert capsys.readouterr().out == "TOKEN: from what was typed\nOTHER: none\n"
+    monkeypatch.setenv("OTHER", "")
+    monkeypatch.setattr(session, "getpass", lambda prompt: "typed" if prompt.startswith("OTHER") else "")
+    session.take_secrets(["OTHER", "HIDDEN"], ask=True)
+    assert (os.environ["OTHER"], os.environ["HIDDEN"]) == ("typed", "")
+    assert capsys.readouterr().out == "OTHER: from what was typed\nHIDDEN: none\n"
 
 
 def test_settings_are_exported_and_those_of_an_earlier_choice_go(

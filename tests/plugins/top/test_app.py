@@ -85,15 +85,21 @@ def test_a_terminal_without_the_extra_is_told_what_to_install(
     assert '-m pip install "textual' in capsys.readouterr().err
 
 
-def test_the_terminal_shows_what_the_text_says(tmp_path: Path) -> None:
+def test_the_terminal_shows_what_the_text_says_and_marks_of_strangers_as_text(tmp_path: Path) -> None:
     async def steps(app: TopApp, _: Pilot[None]) -> None:
         nodes = app.query_one("#nodes", DataTable)
         assert [row.value for row in nodes.rows] == ["alice", "bob", "clock"]
         assert str(nodes.get_cell("bob", "seen")) == "9.0s (4 beats)"
         assert "round 3, stage 0" in said(app, "#head")
         assert "2 zero advantage" in said(app, "#notes")
+        state = str(nodes.get_cell("bob", "state"))
+        assert state.startswith("[red]x[/]"), "marks of strangers are text"
+        assert "\x1b" not in state
 
-    drive(make_live(tmp_path), steps)
+    layout = make_live(tmp_path)
+    peer = layout.peer_file("bob")
+    peer.write_bytes(peer.read_bytes().replace(b'"training"', b'"[red]x[/]\\u001b[2J"'))
+    drive(layout, steps)
 
 
 def test_keys_open_the_chosen_node_its_answers_its_log_and_help_and_close_them(tmp_path: Path) -> None:
@@ -149,17 +155,3 @@ def test_a_narrow_terminal_and_a_resized_one_show_the_run(tmp_path: Path) -> Non
         assert app.is_running
 
     drive(make_live(tmp_path), steps, size=(40, 12))
-
-
-def test_marks_of_strangers_are_text(tmp_path: Path) -> None:
-    layout = make_live(tmp_path)
-    layout.peer_file("bob").write_bytes(
-        layout.peer_file("bob").read_bytes().replace(b'"training"', b'"[red]x[/]\\u001b[2J"')
-    )
-
-    async def steps(app: TopApp, _: Pilot[None]) -> None:
-        cell = str(app.query_one("#nodes", DataTable).get_cell("bob", "state"))
-        assert cell.startswith("[red]x[/]")
-        assert "\x1b" not in cell
-
-    drive(layout, steps)

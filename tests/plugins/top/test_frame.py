@@ -23,26 +23,15 @@ def make_live(path: Path) -> Layout:
     """A run of two workers in its fourth round, in which bob has missed heartbeats."""
     layout = make_experiment(path)
     set_clock(layout, 3, max_rounds=10, updated_at=WALL - 5.0)
-    make_peer(
-        layout, "clock", node_role="coordinator", status="active", last_seen=WALL, heartbeat_interval=2.0, round=3
-    )
-    for node, seen in (("alice", 0.5), ("bob", 9.0)):
-        make_peer(
-            layout,
-            node,
-            status="active",
-            phase="training",
-            phase_since=WALL - 4.0,
-            last_seen=WALL - seen,
-            heartbeat_interval=2.0,
-            round=3,
-        )
-        other = "bob" if node == "alice" else "alice"
+    beating = {"status": "active", "heartbeat_interval": 2.0, "round": 3}
+    make_peer(layout, "clock", node_role="coordinator", last_seen=WALL, **beating)
+    training = {"phase": "training", "phase_since": WALL - 4.0, **beating}
+    for node, other, seen, reward in (("alice", "bob", 0.5, 0.5), ("bob", "alice", 9.0, 0.25)):
+        make_peer(layout, node, last_seen=WALL - seen, **training)
         fields: dict[str, Any] = {"external_by_peer": {other: 3}, "external_groups": 3, "external_wanted": 4}
         fields |= {"local_groups": 4, "executor_busy": 0.75, "pool_groups": 5, "pool_informative": 3, "peers_heard": 1}
         fields |= {"memory_allocated": 5 * 10**9, "memory_total": 10**10, "memory_free": 25 * 10**8}
-        row = make_row(layout, node, 2, my_reward=0.5 if node == "alice" else 0.25, **fields)
-        append(layout.metrics_file(node), msgspec.json.encode(row))
+        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, 2, my_reward=reward, **fields)))
     return layout
 
 

@@ -84,12 +84,9 @@ def test_top_follows_a_live_swarm_in_a_terminal_with_its_keys(tmp_path: Path) ->
             at.shows(name)
         assert at.press("Enter", "anna: worker").count("my_reward") <= 1
         at.press("Escape", "3 of 3 nodes alive")
-        at.press("r", "── anna/")
-        at.press("Escape", "3 of 3 nodes alive")
-        at.press("l", "round.completed")
-        at.press("Escape", "3 of 3 nodes alive")
-        at.press("?", "choose a node")
-        at.press("Escape", "3 of 3 nodes alive")
+        for key, words in (("r", "── anna/"), ("l", "round.completed"), ("?", "choose a node")):
+            at.press(key, words)
+            at.press("Escape", "3 of 3 nodes alive")
         at.tmux("resize-window", "-x", "70", "-y", "20")
         eventually(lambda: len(at.screen().rstrip("\n").split("\n")) <= 20, "the smaller size")
         small = at.shows("3 of 3 nodes alive")
