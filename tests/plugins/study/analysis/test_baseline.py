@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pytest
 from scipy import stats
 
+from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.analysis import effect_size
-from swarm.plugins.study.analysis.comparisons import compare_with_baseline, factors_table, finished
+from swarm.plugins.study.analysis.compare import compare_experiments, compare_runs
+from swarm.plugins.study.analysis.comparisons import (
+    Comparison,
+    compare_with_baseline,
+    comparison_table,
+    declared_results,
+    effect_by_start,
+    factors_table,
+    finished,
+)
+from swarm.plugins.study.analysis.effect_size import improvement
 from swarm.plugins.study.analysis.significance import holm
-from swarm.plugins.study.record import ConfigurationRecord
-from tests.plugins.study.analysis.frames_by_hand import make_record, make_totals
+from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunRecord
+from tests.layout import Layout
+from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record, make_totals
+from tests.plugins.study.study_files import record_file
+from tests.unit.views.factories import append, make_row, write
 
 ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
 
@@ -91,3 +108,185 @@ def test_a_configuration_without_a_value_is_absent() -> None:
     totals = make_totals({"8/0": ALONE, "adaptive": SHARING}).assign(cumulative_reward=[float("nan")] * 3 + [4.0, 5, 6])
     (row,) = compare_with_baseline(totals, make_record("8/0", "adaptive"))
     assert (row.configuration, row.mean, row.difference) == ("adaptive", 5, None)
+
+
+# ── what was declared before the runs ───────────────────────────────────────────────────────────────────────────────
+ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
+
+
+def declared(configuration: str = "4/4", **fields: str) -> DeclaredComparison:
+    return DeclaredComparison(configuration=configuration, baseline="8/0", **fields)
+
+
+def results(values: dict[str, list[float]], *comparisons: DeclaredComparison) -> list[Comparison]:
+    return declared_results(make_totals(values), make_record(*values, declared=comparisons))
+
+
+def test_a_comparison_is_tested_as_declared_and_keeps_its_hypothesis() -> None:
+    values = {"8/0": ALONE, "4/4": SHARING}
+    (apart,) = results(values, declared(hypothesis="more"))
+    direct = stats.ttest_ind(SHARING, ALONE, equal_var=False)
+    assert (apart.hypothesis, apart.n, apart.mean, apart.baseline_mean, apart.difference) == ("more", 3, 18, 12, 6)
+    assert (apart.t, apart.df, apart.p) == pytest.approx((direct.statistic, direct.df, direct.pvalue))
+    assert (apart.difference_low, apart.difference_high) == pytest.approx(tuple(direct.confidence_interval(0.95)))
+    (pairs,) = results(values, declared(test="paired"))
+    assert pairs.p == pytest.approx(stats.ttest_rel(SHARING, ALONE).pvalue)
+    assert (pairs.improvement, pairs.improvement_low, pairs.improvement_high) == pytest.approx(
+        tuple(improvement(SHARING, ALONE, paired=True))
+    )
+
+
+def test_pairs_are_runs_of_one_seed() -> None:
+    totals = make_totals({"8/0": [10, 20, 30, 40], "4/4": [21, 32, 44]})
+    totals.loc[totals["configuration"] == "4/4", "seed"] = [2, 3, 4]
+    record = make_record("8/0", "4/4", declared=[declared(test="paired")])
+    (row,) = declared_results(totals.iloc[::-1], record)
+    assert (row.n, row.n_baseline, row.baseline_mean) == (3, 3, 30)
+    assert row.p == pytest.approx(stats.ttest_rel([21, 32, 44], [20, 30, 40]).pvalue)
+
+
+def test_all_that_was_declared_is_one_family_whatever_its_measure_and_test() -> None:
+    totals = make_totals({"8/0": ALONE, "4/4": SHARING, "2/6": WORSE})
+    totals["final_reward"] = totals["cumulative_reward"] ** 2
+    comparisons = [declared(), declared("2/6", test="paired"), declared(measure="final_reward")]
+    rows = declared_results(totals, make_record("8/0", "4/4", "2/6", declared=comparisons))
+    smallest = min(row.p or 1 for row in rows)
+    (first,) = [row for row in rows if row.p == smallest]
+    assert first.p_holm == pytest.approx(3 * smallest)
+    assert [row.measure for row in rows] == ["cumulative_reward", "cumulative_reward", "final_reward"]
+
+
+def test_what_cannot_be_tested_says_why_and_is_no_member_of_the_family() -> None:
+    values = {"8/0": ALONE, "4/4": SHARING, "2/6": WORSE[:2], "6/2": [12.0]}
+    full, two, none = results(values, declared(), declared("2/6"), declared("0/8"))
+    assert full.p_holm == full.p
+    assert (two.n, two.difference, two.p, two.p_holm, two.untested) == (2, -1, None, None, "n < 3")
+    assert (none.n, none.mean, none.difference, none.untested) == (0, None, None, "n < 3")
+    (same,) = results({"8/0": [1.0] * 3, "4/4": [1.0] * 3}, declared())
+    assert (same.p, same.untested) == (None, "no spread")
+
+
+def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> None:
+    totals = make_totals({"8/0": ALONE, "4/4": SHARING})
+    totals["quality_J"] = [float("nan")] * 3 + [0.5, 0.25, 0.75]
+    record = make_record("8/0", "4/4", declared=[declared(), correlation()])
+    _, against_zero = declared_results(totals, record)
+    direct = stats.ttest_1samp([0.5, 0.25, 0.75], 0.0)
+    assert (against_zero.n, against_zero.mean, against_zero.difference) == (3, 0.5, 0.5)
+    assert (against_zero.n_baseline, against_zero.baseline_mean, against_zero.improvement) == (None, None, None)
+    assert (against_zero.t, against_zero.p) == pytest.approx((direct.statistic, direct.pvalue))
+    assert (against_zero.difference_low, against_zero.difference_high) == pytest.approx(
+        tuple(direct.confidence_interval(0.95))
+    )
+    assert against_zero.p_holm != against_zero.p, "of two that were declared"
+
+
+def correlation() -> DeclaredComparison:
+    return DeclaredComparison(configuration="4/4", measure="quality_J", test="zero")
+
+
+# ── two experiments or configurations side by side ──────────────────────────────────────────────────────────────────
+def write_experiment(path: Path, name: str, rewards: Sequence[float]) -> None:
+    """An experiment of one node, one reward a round."""
+    file = Layout(path, name).metrics_file("alice")
+    file.parent.mkdir(parents=True)
+    for round_, reward in enumerate(rewards):
+        append(file, msgspec.json.encode(make_row(Layout(path, name), "alice", round_, my_reward=reward)))
+
+
+def write_study(path: Path, study: str, **rewards: Sequence[float]) -> None:
+    """A study of one seed: configuration -> one reward a round."""
+    runs = tuple(RunRecord(configuration=name, seed=1, experiment=f"{study}-{name}") for name in rewards)
+    write(record_file(path, study), msgspec.structs.replace(make_record(*rewards), study=study, runs=runs))
+    for run in runs:
+        write_experiment(path, run.experiment, rewards[run.configuration])
+
+
+def runs_of(name: str, *levels: float, rounds: int = 4) -> pd.DataFrame:
+    """One run per level, of two nodes that have it in every round."""
+    runs = [make_metrics([[level, level]] * rounds, name, seed) for seed, level in enumerate(levels)]
+    return pd.concat(runs, ignore_index=True)
+
+
+def test_two_experiments_are_compared_by_sums_and_thresholds(tmp_path: Path) -> None:
+    write_experiment(tmp_path, "alone", [0.1, 0.1])
+    write_experiment(tmp_path, "together", [0.1, 0.3])
+    (found,) = compare_experiments(tmp_path, "alone", "together")
+    assert (found.a, found.b, found.rounds) == ("alone", "together", 2)
+    sums = found.totals.set_index("measure").loc["cumulative_reward"]
+    assert sums.tolist() == pytest.approx([0.2, 0.4, 0.2, 100])
+    assert (found.cumulative.improvement, found.cumulative.p) == (pytest.approx(100), None)
+
+
+def test_only_the_rounds_that_all_runs_have_are_compared() -> None:
+    found = compare_runs("a", "b", runs_of("x", 0.1, rounds=6), runs_of("x", 0.2, rounds=3))
+    assert found.rounds == 3
+    assert found.totals.set_index("measure").loc["cumulative_reward", "a"] == pytest.approx(0.6)
+
+
+def test_three_seeds_on_either_side_are_tested() -> None:
+    found = compare_runs("a", "b", runs_of("x", 0.1, 0.2, 0.3), runs_of("x", 0.3, 0.5, 0.6))
+    direct = stats.ttest_ind([2.4, 4.0, 4.8], [0.8, 1.6, 2.4], equal_var=False)
+    assert found.cumulative.p == pytest.approx(direct.pvalue)
+    assert found.cumulative.baseline == "a"
+
+
+def test_a_threshold_that_half_of_the_runs_never_reached_has_no_round() -> None:
+    found = compare_runs("a", "b", runs_of("x", 0.1, 0.1, 0.9), runs_of("x", 0.8, 0.9, 1.0))
+    assert found.thresholds["threshold"].tolist() == pytest.approx([0.225, 0.45, 0.675])
+    assert found.thresholds["a"].isna().all()
+    assert found.thresholds["b"].tolist() == [0, 0, 0]
+
+
+def test_two_studies_are_compared_by_the_configurations_that_both_have_or_that_are_named(tmp_path: Path) -> None:
+    write_study(tmp_path, "first", fixed=[0.1, 0.1], old=[0.5, 0.5])
+    write_study(tmp_path, "second", new=[0.5, 0.5], fixed=[0.2, 0.2])
+    (found,) = compare_experiments(tmp_path, "first", "second")
+    assert (found.a, found.b) == ("first:fixed", "second:fixed")
+    assert found.cumulative.improvement == pytest.approx(100)
+    (named,) = compare_experiments(tmp_path, "first:old", "first:fixed")
+    assert named.cumulative.improvement == pytest.approx(-80)
+    (mixed,) = compare_experiments(tmp_path, "first:old", "first-fixed")
+    assert mixed.b == "first-fixed"
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    write_study(tmp_path, "first", fixed=[0.1], old=[0.5])
+    write_study(tmp_path, "second", new=[0.5], newer=[0.2])
+    write_experiment(tmp_path, "young", [])
+    Layout(tmp_path, "young").root.mkdir(exist_ok=True)
+    for a, b, said in (
+        ("first", "second", "share no configuration: fixed, old against new, newer; name one"),
+        ("first:odd", "second:new", "no rows of configuration 'odd'; there: fixed, old"),
+        ("first:old", "young", "not one metrics row yet"),
+        ("first:old", "first:old", "two different names, got 'first:old' twice"),
+        ("nowhere", "first:old", "nowhere"),
+    ):
+        with pytest.raises((ConfigError, ExperimentError), match=said):
+            compare_experiments(tmp_path, a, b)
+
+
+def test_the_effect_is_put_against_the_groups_starting_reward() -> None:
+    record = make_record(
+        ConfigurationRecord(name="8/0 warm", settings={}, group="warm"),
+        ConfigurationRecord(name="4/4 warm", settings={}, group="warm", baseline="8/0 warm"),
+        ConfigurationRecord(name="8/0 cold", settings={}, group="cold"),
+        ConfigurationRecord(name="4/4 cold", settings={}, group="cold", baseline="8/0 cold"),
+    )
+    totals = make_totals(
+        {"8/0 warm": [10, 12, 14], "4/4 warm": [11, 12, 16], "8/0 cold": [1, 2, 3], "4/4 cold": [3, 4, 5]}
+    )
+    totals["starting_reward"] = [0.3] * 3 + [0.5] * 3 + [0.1, 0.1, 0.1, 0.1, 0.1, 0.4]
+    cold, warm = effect_by_start(totals, record, comparison_table(totals, record)).to_dict("records")
+    assert (cold["group"], cold["configuration"], cold["baseline"], cold["n"]) == ("cold", "4/4 cold", "8/0 cold", 3)
+    assert (cold["starting_reward"], cold["improvement"]) == (pytest.approx(0.15), pytest.approx(100))
+    assert (warm["starting_reward"], warm["improvement"]) == (pytest.approx(0.4), pytest.approx(100 / 12))
+
+
+@pytest.mark.parametrize(("values", "gains"), [({"8/0": [1, 2, 3]}, []), ({"8/0": [0.0], "4/4": [1.0]}, [math.nan])])
+def test_an_effect_over_nothing_has_a_row_without_a_percentage_and_one_of_nothing_none(
+    values: dict[str, list[float]], gains: list[float]
+) -> None:
+    totals, record = make_totals(values), make_record("8/0", "4/4")
+    found = effect_by_start(totals, record, comparison_table(totals, record))["improvement"]
+    assert found.tolist() == pytest.approx(gains, nan_ok=True)

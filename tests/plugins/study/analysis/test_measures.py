@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swarm.plugins.study.analysis.by_model import models_table, rewards_by_model, weaker_over_stronger
 from swarm.plugins.study.analysis.curves import RUN
+from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.measures import (
     agent_average,
     as_of_equal_sizes,
@@ -24,7 +26,7 @@ from swarm.plugins.study.analysis.measures import (
 from swarm.plugins.study.budget import said_of_sizes, unequal
 from swarm.plugins.study.measures import MEASURES, TESTED
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
-from tests.plugins.study.analysis.frames_by_hand import make_curve, make_metrics, make_record
+from tests.plugins.study.analysis.frames_by_hand import make_curve, make_judged, make_metrics, make_record
 
 curves = st.lists(st.integers(0, 100).map(lambda percent: percent / 100), min_size=1, max_size=40)
 
@@ -37,6 +39,10 @@ def test_totals_are_sums_over_nodes_and_rounds() -> None:
     assert (row["tokens_generated"], row["tokens_trained"], row["external_groups"]) == (400, 200, 16)
     assert row["wall_seconds"] == pytest.approx(8)
     assert math.isnan(row["mean_adaptive_J"])
+    nothing = make_metrics([[0.1]]).iloc[:0]
+    assert totals(nothing).empty
+    assert oscillation(agent_average(nothing)).empty
+    assert rounds_to_threshold(agent_average(nothing), [0.5]).empty
 
 
 def test_each_run_has_its_own_row_in_the_order_of_the_metrics() -> None:
@@ -110,13 +116,6 @@ def test_the_mean_split_of_an_adaptive_run_is_over_nodes_and_rounds() -> None:
     assert math.isnan(found[1])
 
 
-def test_no_rows_have_no_totals() -> None:
-    nothing = make_metrics([[0.1]]).iloc[:0]
-    assert totals(nothing).empty
-    assert oscillation(agent_average(nothing)).empty
-    assert rounds_to_threshold(agent_average(nothing), [0.5]).empty
-
-
 def test_the_curve_has_the_mean_and_what_was_spent_so_far() -> None:
     curve = agent_average(make_metrics([[0.1, 0.3], [0.2, 0.6]]))
     assert curve["round"].tolist() == [0, 1]
@@ -124,29 +123,20 @@ def test_the_curve_has_the_mean_and_what_was_spent_so_far() -> None:
     assert curve["tokens_per_node"].tolist() == [100, 200]
     assert curve["trained_per_node"].tolist() == [50, 100]
     assert curve["seconds"].tolist() == [4, 8]
+    missed = agent_average(make_metrics([[0.1, 0.3], [0.2], [0.2, 0.2]]))
+    assert missed["nodes"].tolist() == [2, 1, 2]
+    assert missed["tokens_per_node"].tolist() == [100, 150, 250], "who misses a round generates nothing in it"
 
 
-def test_a_node_that_misses_a_round_has_generated_nothing_in_it() -> None:
-    curve = agent_average(make_metrics([[0.1, 0.3], [0.2], [0.2, 0.2]]))
-    assert curve["nodes"].tolist() == [2, 1, 2]
-    assert curve["tokens_per_node"].tolist() == [100, 150, 250]
-
-
-def test_the_moving_average_looks_back_and_begins_with_what_there_is() -> None:
+def test_the_moving_average_looks_back_within_its_run_and_begins_with_what_there_is() -> None:
     assert smoothed(make_curve([1.0, 2, 6, 4]), window=3).tolist() == pytest.approx([1, 1.5, 3, 4])
-
-
-def test_the_moving_average_does_not_run_from_one_run_into_the_next() -> None:
     both = pd.concat([make_curve([4.0, 4]), make_curve([0.0, 0], seed=2)], ignore_index=True)
     assert smoothed(both, window=2).tolist() == [4, 4, 0, 0]
 
 
-def test_thresholds_are_shares_of_the_best_configurations_final_reward() -> None:
-    found = pd.DataFrame({"configuration": ["a", "a", "b"], "final_reward": [0.2, 0.6, 0.3]})
-    assert thresholds_of(found) == pytest.approx([0.1, 0.2, 0.3])
-
-
 def test_a_threshold_is_reached_in_the_first_round_whose_average_is_at_least_it() -> None:
+    shares = pd.DataFrame({"configuration": ["a", "a", "b"], "final_reward": [0.2, 0.6, 0.3]})
+    assert thresholds_of(shares) == pytest.approx([0.1, 0.2, 0.3]), "of the best configuration's final reward"
     never, reached = rounds_to_threshold(make_curve([0.0, 0.2, 0.4, 0.2]), [0.5, 0.3], window=2).to_dict("records")
     assert (reached["round"], reached["tokens_per_node"], reached["rounds_run"]) == (2, 2, 4)
     assert math.isnan(never["round"])
@@ -227,3 +217,86 @@ def test_every_measure_of_a_run_is_declared_under_its_name() -> None:
     columns = [*totals(metrics), *oscillation(agent_average(metrics)).drop(columns=RUN)]
     assert [name for name in columns if name not in RUN] == [*MEASURES]
     assert set(TESTED) < set(MEASURES)
+
+
+# ── held-out questions ──────────────────────────────────────────────────────────────────────────────────────────────
+YES, NO = True, False
+
+
+def test_pass_at_1_is_the_share_of_full_answers_in_each_window() -> None:
+    found = pass_at_1(make_judged([[YES, NO], [NO, NO], [YES, YES]]), window=2)
+    assert found["experiment"].tolist() == ["8/0-1"] * 2
+    assert found["round"].tolist() == [0, 2]
+    assert found["pass_at_1"].tolist() == [0.25, 1.0]
+    assert found["reward"].tolist() == pytest.approx([(1 + 3 * 0.25) / 4, 1.0])
+    assert found["questions"].tolist() == [4, 2]
+
+
+def test_pass_at_1_is_the_share_of_answers_times_the_share_of_these_that_are_right() -> None:
+    judged = make_judged([[YES, NO], [NO, NO]]).assign(answered=[YES, YES, NO, NO])
+    found = pass_at_1(judged, window=1)
+    assert found["answered"].tolist() == [1.0, 0.0]
+    assert found["given_answered"][0] == 0.5
+    assert pd.isna(found["given_answered"][1])
+    (together_,) = pass_at_1(judged, window=2).to_dict("records")
+    assert (together_["pass_at_1"], together_["answered"], together_["given_answered"]) == (0.25, 0.5, 0.5)
+
+
+def test_without_judged_questions_there_is_no_window() -> None:
+    assert pass_at_1(make_judged([[YES]]).iloc[:0]).empty
+
+
+# ── nodes of unlike models ──────────────────────────────────────────────────────────────────────────────────────────
+RECORD = make_record("alone", "shared")
+
+
+def of_models(name: str, seed: int, rewards: list[list[float]], models: list[str]) -> pd.DataFrame:
+    found = make_metrics(rewards, name, seed)
+    nodes = sorted(found["node_id"].unique())
+    return found.assign(model=found["node_id"].map(dict(zip(nodes, models, strict=True))))
+
+
+def test_the_mean_is_over_the_nodes_of_a_model_and_the_sum_over_the_rounds() -> None:
+    rows = of_models("alone", 1, [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6]], ["weak", "strong", "strong"])
+    weak, strong = rewards_by_model(rows).to_dict("records")
+    assert (weak["model"], weak["nodes"], weak["node_reward"]) == ("weak", 1, pytest.approx(0.3))
+    assert (strong["model"], strong["nodes"], strong["node_reward"]) == ("strong", 2, pytest.approx(0.9))
+
+
+def test_each_model_is_measured_by_itself_in_the_baseline() -> None:
+    models = ["weak", "strong", "strong"]
+    rows = pd.concat(
+        of_models(name, seed, [[weak, strong, strong]], models)
+        for name, seed, weak, strong in (
+            ("alone", 1, 0.1, 0.4),
+            ("alone", 2, 0.3, 0.6),
+            ("shared", 1, 0.4, 0.5),
+            ("shared", 2, 0.4, 0.5),
+        )
+    )
+    table = models_table(rewards_by_model(rows), RECORD).set_index(["model", "configuration"])
+    assert table.loc[("weak", "shared"), "improvement"] == pytest.approx(1.0)
+    assert table.loc[("strong", "shared"), "improvement"] == pytest.approx(0.0)
+    assert pd.isna(table.loc[("weak", "alone"), "improvement"])
+    assert table.loc[("weak", "alone"), "runs"] == 2
+
+
+def test_the_weaker_model_is_that_of_the_first_node_whatever_it_earned() -> None:
+    models = ["late", "early", "early"]
+    rows = pd.concat(
+        of_models(name, 1, [[0.1, 0.2, 0.2], [late, 0.2, 0.2]], models)
+        for name, late in (("alone", 0.1), ("shared", 0.9))
+    )
+    found = weaker_over_stronger(rows).droplevel(["seed", "experiment"])
+    assert found["alone"] == pytest.approx(0.2 / 0.4)
+    assert found["shared"] == pytest.approx(1.0 / 0.4)
+    of_runs = totals(rows).set_index("configuration")["weaker_over_stronger"]
+    assert of_runs.to_dict() == pytest.approx(found.to_dict())
+
+
+def test_swarms_of_one_model_and_a_stronger_one_that_earned_nothing_have_no_ratio() -> None:
+    one = [of_models(name, 1, [[0.1, 0.3]], [model] * 2) for name, model in (("alone", "weak"), ("shared", "strong"))]
+    assert rewards_by_model(pd.concat(one)).empty, "nor a row for each model"
+    assert totals(pd.concat(one))["weaker_over_stronger"].isna().all()
+    none = of_models("alone", 1, [[0.0, 0.0]], ["weak", "strong"])
+    assert weaker_over_stronger(none).isna().all()

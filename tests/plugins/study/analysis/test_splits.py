@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from random import Random
+from statistics import fmean
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
+from swarm.plugins.study.analysis.measures import agent_average
 from swarm.plugins.study.analysis.splits import (
     moves_by_configuration,
     quality_and_split,
     split_measures,
     splits_by_round,
 )
+from swarm.plugins.study.analysis.supply import expected_informative, supply_by_configuration
 from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.record import ConfigurationRecord
 from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record
+from tests.plugins.study.report.report_factory import make_record as record_of
 
 
 def metrics(J: Sequence[Sequence[float]], seed: int = 1, **columns: Any) -> pd.DataFrame:
@@ -47,10 +53,13 @@ def test_a_round_is_the_mean_over_its_nodes() -> None:
     assert math.isnan(found["swarm_quality"][2])
 
 
-def test_thirds_are_of_the_rounds_that_the_run_has() -> None:
+def test_thirds_are_of_the_rounds_that_each_run_has() -> None:
     found = measured([1.0] * 4 + [3.0] * 4 + [5.0] * 4)
     assert (found["J_first"], found["J_middle"], found["J_last"]) == (1.0, 3.0, 5.0)
     assert found["changes"] == pytest.approx(2 / 11)
+    two = split_measures(splits_by_round(pd.concat([metrics([[1.0, 5.0]] * 12, 1), metrics([[2.0, 2.0]] * 12, 2)])))
+    assert two[["seed", "J_first", "changes"]].to_numpy().tolist() == [[1, 3.0, 0.0], [2, 2.0, 0.0]]
+    assert splits_by_round(make_metrics([[0.1, 0.2]])).empty, "rows without a rule"
 
 
 @pytest.mark.parametrize(
@@ -68,17 +77,6 @@ def test_j_has_settled_once_it_stays(J: list[float], settled: int | None) -> Non
     assert math.isnan(found) if settled is None else found == settled
 
 
-def test_runs_and_nodes_are_told_apart() -> None:
-    rows = pd.concat([metrics([[1.0, 5.0]] * 12, 1), metrics([[2.0, 2.0]] * 12, 2)])
-    found = split_measures(splits_by_round(rows)).set_index("seed")
-    assert found["J_first"].to_dict() == {1: 3.0, 2: 2.0}
-    assert found["changes"].to_dict() == {1: 0.0, 2: 0.0}
-
-
-def test_rows_without_a_rule_have_no_split() -> None:
-    assert splits_by_round(make_metrics([[0.1, 0.2]])).empty
-
-
 def with_quality(quality: Sequence[float], J: Sequence[float]) -> dict[str, Any]:
     rows = metrics([[value] for value in J]).assign(
         pool_groups=100, pool_informative=[100 * q for q in quality], zero_advantage_local=0.0
@@ -94,10 +92,7 @@ def test_quality_and_j_that_move_together_are_told_from_two_that_only_rise() -> 
     rising = with_quality([0.1, 0.3, 0.4, 0.6, 0.7], [1.0, 1.1, 1.3, 1.4, 1.6])
     assert rising["quality_J"] > 0.9
     assert rising["quality_J_changes"] == pytest.approx(-1.0)
-
-
-def test_a_j_that_never_changed_has_no_correlation() -> None:
-    assert math.isnan(with_quality([0.1, 0.5, 0.2], [2.0, 2.0, 2.0])["quality_J"])
+    assert math.isnan(with_quality([0.1, 0.5, 0.2], [2.0, 2.0, 2.0])["quality_J"]), "a J that never changed"
 
 
 @pytest.mark.parametrize(("last", "adapted"), [(4.25, False), (5.0, True)])
@@ -108,3 +103,50 @@ def test_a_rule_that_never_left_its_first_j_is_said_in_plain_words(last: float, 
     assert bool(found) != adapted
     assert adapted or "gradient did not adapt: J was never more than 0.250 away" in found[0]
     assert moves_by_configuration(splits.drop(columns=["furthest"])) == {}, "tables that do not tell"
+
+
+# ── informative groups, by theory and out of rounds ─────────────────────────────────────────────────────────────────
+def simulated(nodes: int, local: int, external: int, successes: list[float], group_size: int) -> float:
+    """The mean over many rounds of what one node of such a swarm trains on."""
+    rng = Random(7)
+
+    def informative() -> bool:
+        p = rng.choice(successes)
+        return 0 < sum(rng.random() < p for _ in range(group_size)) < group_size
+
+    def one_round() -> int:
+        own, pool = (sum(informative() for _ in range(groups)) for groups in (local, (nodes - 1) * local))
+        return own + min(external, pool)
+
+    return fmean(one_round() for _ in range(4000))
+
+
+@pytest.mark.parametrize(("nodes", "local", "external"), [(1, 4, 4), (2, 4, 4), (8, 4, 4), (8, 2, 6), (4, 8, 0)])
+def test_the_expected_number_is_the_mean_of_a_simulation(nodes: int, local: int, external: int) -> None:
+    successes = [0.0, 0.02, 0.3, 1.0]
+    share = fmean(1 - p**4 - (1 - p) ** 4 for p in successes)
+    expected = expected_informative(nodes, local, external, share)
+    assert expected == pytest.approx(simulated(nodes, local, external, successes, 4), rel=0.05)
+
+
+def test_the_rows_of_runs_tell_what_was_expected_and_what_came() -> None:
+    record = record_of("s", ("8/0", "4/4"), (1,), ("alice", "bob"), 3)
+    settings = ({"local_groups": 8, "external_groups": 0}, {"local_groups": 4, "external_groups": 4})
+    record = msgspec.structs.replace(
+        record,
+        configurations=tuple(
+            ConfigurationRecord(name=one.name, settings=own, nodes=nodes)
+            for one, own, nodes in zip(record.configurations, settings, (2, 4), strict=True)
+        ),
+    )
+    metrics = pd.concat(
+        [
+            make_metrics([[0.1, 0.3]] * 3, "8/0", local_groups=8, zero_advantage_local=0.75, external_groups=0),
+            make_metrics([[0.2, 0.4]] * 3, "4/4", local_groups=4, zero_advantage_local=0.75, external_groups=2),
+        ]
+    )
+    alone, shared = supply_by_configuration(agent_average(metrics), record).to_dict("records")
+    assert (alone["nodes"], alone["local"], alone["external"]) == (2, 8, 0)
+    assert (alone["share"], alone["expected_start"], alone["measured"]) == (0.25, 2.0, 2.0)
+    assert (shared["measured"], shared["reward"]) == (3.0, pytest.approx(0.3))
+    assert shared["expected"] == pytest.approx(expected_informative(4, 4, 4, 0.25))

@@ -40,18 +40,9 @@ def write_study(
     declared: Sequence[DeclaredComparison] = (),
     **columns: Any,
 ) -> StudyRecord:
-    """A study whose first configuration is the others' baseline.
+    """A study with one run a seed, whose first configuration is the others' baseline.
 
-    Args:
-        path: the shared folder.
-        study: its name.
-        configurations: their names.
-        seeds: one run each.
-        nodes: of every run.
-        rounds: of every run.
-        missing: experiments that have not begun.
-        declared: comparisons.
-        columns: of every metrics row, over those that the factory makes up.
+    Experiments that are `missing` have not begun; `columns` are of every metrics row.
     """
     record = make_record(study, configurations, seeds, nodes, rounds)
     record = msgspec.structs.replace(record, declared=tuple(declared))

@@ -11,10 +11,15 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
+from dataclasses import replace
+
+import msgspec
+from pandas.testing import assert_frame_equal
+
 from swarm.errors import ConfigError, StoreError
 from swarm.plugins.study.record import RECORD, study_folder
-from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.seed_tables import read_tables, write_tables
+from swarm.plugins.study.report.evidence import Evidence, read_evidence
+from swarm.plugins.study.report.seed_tables import FILES, Put, read_tables, write_tables
 from swarm.plugins.study.report.write import into_folder, into_study, write_report
 from swarm.store.folder.publish import publish_below
 from tests.objects import KINDS, bounded, put
@@ -104,3 +109,61 @@ def test_a_folder_of_the_user_s_own_is_written_without_following_a_link_in_it(tm
     with pytest.raises(StoreError, match=r"symbolic link.*see --output"):
         write_report(read_evidence(tmp_path, "small", None), *into_folder(tmp_path / "mine"), ("csv",))
     assert [file.name for file in outside.iterdir()] == ["precious"]
+
+
+# ── per-seed tables ─────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    path = tmp_path_factory.mktemp("small")
+    write_study(path)
+    return read_evidence(path, "small", None)
+
+
+def into(folder: Path) -> Put:
+    return partial(publish_below, folder)
+
+
+def test_tables_come_back_as_they_were_whatever_the_names_in_them(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("NA", "1", "a,b"), task_rewards={'nan\n"x"': 0.9, "": 0.8, "1e3": 0.1 + 0.2})
+    evidence = read_evidence(tmp_path, "small", 3)
+    write_tables(evidence, into(tmp_path))
+    again = read_tables(tmp_path / "tables", 3)
+    assert again.record == evidence.record
+    for field in FILES:
+        assert_frame_equal(getattr(again, field), getattr(evidence, field), check_dtype=False, check_exact=True)
+    assert len(again.crossings) > 0
+    assert set(again.runs["configuration"]) == {"NA", "1", "a,b"}
+
+
+def test_the_place_of_the_shared_folder_is_not_written_down(tmp_path: Path, evidence: Evidence) -> None:
+    for said in ("--path '/home/a b/x'", "--path=/home/x"):
+        record = msgspec.structs.replace(evidence.record, command=f"swarm study run sapo {said} --jobs 2")
+        write_tables(replace(evidence, record=record), into(tmp_path))
+        assert read_tables(tmp_path / "tables", None).record.command == "swarm study run sapo --jobs 2"
+
+
+def test_what_is_no_folder_of_tables_is_refused_by_name(tmp_path: Path, evidence: Evidence) -> None:
+    def refused(said: str, window: int | None = None) -> None:
+        with pytest.raises(ConfigError, match=said):
+            read_tables(folder, window)
+
+    folder = tmp_path / "tables"
+    refused(r"no study\.json in")
+    write_tables(evidence, into(tmp_path))
+    refused("at least 1 round, got 0", window=0)
+    (folder / "rounds.csv").write_text("")
+    refused(r"rounds\.csv is no table")
+    (folder / "runs.csv").unlink()
+    refused(r"no runs\.csv in")
+    (folder / "study.json").write_text("{}")
+    refused("is no record of a study")
+
+
+def test_text_in_a_table_is_no_formula_and_is_read_as_it_was(tmp_path: Path, evidence: Evidence) -> None:
+    names = ["=1+1", "@x", "'quoted", " -2", "plain"] * len(evidence.rounds)
+    rounds = evidence.rounds.assign(experiment=names[: len(evidence.rounds)])
+    write_tables(replace(evidence, rounds=rounds), into(tmp_path))
+    text = (tmp_path / "tables" / "rounds.csv").read_text()
+    assert ",'=1+1," in text
+    assert ",=1+1," not in text
+    assert read_tables(tmp_path / "tables", None).rounds["experiment"].tolist() == rounds["experiment"].tolist()

@@ -13,12 +13,13 @@ from swarm.config import is_secret
 from swarm.config.settings import FIELDS
 from swarm.errors import ExperimentError
 from swarm.plugins.study.cli.study import as_begun_or_suited
-from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, write_study
+from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord, write_study
 from swarm.plugins.study.run import matrix as matrix_module
 from swarm.plugins.study.run.defaults import as_begun
 from swarm.plugins.study.run.growth import grown
 from swarm.plugins.study.run.matrix import Matrix, resolve, run_settings, shared_settings
 from swarm.plugins.study.run.matrix_file import built_in
+from tests.plugins.study.study_files import study_record
 
 
 def resolved(matrix: Matrix, environ: dict[str, str] | None = None) -> StudyRecord:
@@ -125,3 +126,62 @@ def test_a_study_that_goes_on_keeps_its_profile_and_rate(
     said = capsys.readouterr()
     assert ("goes on with profile = " in said.out) is (profile != "paper-2")
     assert "because" not in said.err
+
+
+# ── a study may grow ────────────────────────────────────────────────────────────────────────────────────────────────
+def make_record(*configurations: ConfigurationRecord, **fields: Any) -> StudyRecord:
+    chosen = configurations or (ConfigurationRecord(name="a", settings={"local_groups": 4}),)
+    base = {"rounds": 10, "seeds": (1, 2), "settings": {"learning_rate": 1e-4}, "versions": {"swarm": "1"}}
+    return study_record(*chosen, study="s", **(base | fields))
+
+
+def test_more_seeds_rounds_and_configurations_are_added_and_none_is_lost() -> None:
+    new = ConfigurationRecord(name="b", settings={"local_groups": 2}, baseline="a")
+    record = grown(make_record(), make_record(new, seeds=(2, 3), rounds=20, created_at=5.0))
+    assert [(run.configuration, run.seed) for run in record.runs] == [(c, s) for s in (1, 2, 3) for c in "ab"]
+    assert (record.rounds, record.seeds, record.created_at) == (20, (1, 2, 3), 1.0)
+
+
+def test_the_same_study_is_itself_after_a_round_trip_through_its_file() -> None:
+    there = msgspec.json.decode(msgspec.json.encode(make_record()), type=StudyRecord)
+    once = grown(there, make_record(created_at=9.0))
+    assert grown(msgspec.json.decode(msgspec.json.encode(once), type=StudyRecord), make_record()) == once
+    assert (once.created_at, once.runs, once.settings) == (1.0, there.runs, there.settings)
+
+
+def test_how_results_are_shown_and_how_often_a_run_is_saved_may_change() -> None:
+    saved = {"learning_rate": 1e-4, "checkpoint_interval": 5}
+    asked = make_record(
+        ConfigurationRecord(name="a", settings={"local_groups": 4}, group="g"), title="T", settings=saved
+    )
+    record = grown(make_record(settings=saved | {"checkpoint_interval": 0}), asked)
+    assert (record.title, record.configurations[0].group, record.settings) == ("T", "g", saved)
+
+
+def test_what_was_declared_stays_and_nothing_is_declared_of_runs_that_are_there() -> None:
+    new = ConfigurationRecord(name="c", settings={})
+    ones = (ConfigurationRecord(name="a", settings={"local_groups": 4}), ConfigurationRecord(name="b", settings={}))
+    before = DeclaredComparison(configuration="b", baseline="a", test="paired")
+    later = tuple(DeclaredComparison(configuration=name, baseline="a", test="welch") for name in "bc")
+    assert grown(make_record(*ones, declared=(before,)), make_record(*ones, new, declared=later)).declared == (
+        before,
+        later[1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (make_record(nodes=3), "nodes was 2, now 3"),
+        (make_record(ConfigurationRecord(name="a", settings={"local_groups": 4}, nodes=1)), "a: nodes was 2, now 1"),
+        (make_record(rounds=9), "rounds were 10, now 9: they can only become more"),
+        (make_record(judged=True), "judged was False, now True"),
+        (make_record(settings={"learning_rate": 1e-3}), "learning_rate was 0.0001, now 0.001"),
+        (make_record(settings={}), "learning_rate was 0.0001, now None"),
+        (make_record(settings={"learning_rate": 1e-4, "temperature": 2.0}), "temperature was 1.0, now 2.0"),
+        (make_record(ConfigurationRecord(name="a", settings={"local_groups": 3})), "a: local_groups was 4, now 3"),
+    ],
+)
+def test_another_study_of_the_same_name_is_refused_with_the_differences(asked: StudyRecord, message: str) -> None:
+    with pytest.raises(ExperimentError, match=message):
+        grown(make_record(), asked)

@@ -51,12 +51,14 @@ def test_an_early_look_compares_all_configurations_at_the_first_seed() -> None:
     assert [run.experiment for run in runs] == ["m-a-s1", "m-b-s1", "m-a-s2", "m-b-s2"]
 
 
-def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
+def test_the_paper_s_splits_are_set_as_in_the_paper_and_sharing_is_declared_against_8_0() -> None:
+    record = resolved(built_in("sapo"))
     splits = {
-        one.name: (one.settings["local_groups"], one.settings["external_groups"])
-        for one in resolved(built_in("sapo")).configurations
+        one.name: (one.settings["local_groups"], one.settings["external_groups"]) for one in record.configurations
     }
     assert splits == {"8/0": (8, 0), "6/2": (6, 2), "4/4": (4, 4), "2/6": (2, 6)}
+    pairs = [(one.configuration, one.baseline, one.measure, one.test) for one in record.declared]
+    assert pairs == [(name, "8/0", "cumulative_reward", "welch") for name in ("6/2", "4/4", "2/6")]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -74,27 +76,16 @@ def test_built_in_matrices_are_runnable_and_everything_but_the_baseline_is_compa
         assert (settings.seed, settings.experiment, settings.max_rounds) == (run.seed, run.experiment, 100)
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "docs/study").glob("*.toml")), ids=lambda file: file.stem)
+DOCS = ROOT / "docs/study"
+
+
+@pytest.mark.parametrize(
+    "file", sorted([*DOCS.glob("*.toml"), *DOCS.glob("exploratory/*.toml")]), ids=lambda file: file.stem
+)
 def test_the_matrices_of_the_documentation_are_runnable_and_declare_what_they_test(file: Path) -> None:
-    record = resolved(read_matrix(file))
-    assert record.declared
-    assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
-
-
-def test_an_exploratory_matrix_that_declares_something_is_refused() -> None:
-    declared = (DeclaredComparison(configuration="a", baseline="b"),)
-    with pytest.raises(ConfigError, match=r"expected no \[\[comparisons\]\] where exploratory = true, got 1"):
-        resolved(make_matrix(exploratory=True, declared=declared))
-
-
-EXPLORATORY = sorted((ROOT / "docs/study/exploratory").glob("*.toml"))
-
-
-@pytest.mark.parametrize("file", EXPLORATORY, ids=lambda file: file.stem)
-def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> None:
-    record = resolved(read_matrix(file))
-    assert (record.declared, record.tests) == ((), False)
-    assert (record.seeds in ((441, 442, 443), (501, 502)), record.study) == (True, file.stem)
+    record, exploratory = resolved(read_matrix(file)), file.parent != DOCS
+    assert bool(record.declared) is record.tests is not exploratory
+    assert not exploratory or (record.seeds in ((441, 442, 443), (501, 502)) and record.study == file.stem)
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
 
@@ -113,17 +104,15 @@ def test_flags_beat_the_environment_which_beats_the_file_which_beats_the_matrix(
     settings = resolved(matrix, environ, file, learning_rate=7e-5).settings
     expected = {"generations": 5, "max_new_tokens": 6, "learning_rate": 7e-5, "temperature": 0.5}
     assert {name: settings[name] for name in expected} == expected
+    record = resolved(make_matrix(), {"NUM_TRAIN_SAMPLES": "7"}, local_groups=6)
+    of_configurations = [run_settings(record, run, Path("/p")).local_groups for run in record.runs[:2]]
+    assert of_configurations == [4, 2], "they beat everything else"
 
 
 def test_what_the_environment_says_is_recorded_so_that_nothing_leaks_in_unseen() -> None:
     record = resolved(make_matrix(), {"SWARM_TEMPERATURE": "0.7", "MODEL_NAME": "a,b"})
     assert (record.settings["temperature"], record.settings["model"]) == (0.7, ["a", "b"])
     assert run_settings(record, record.runs[0], Path("/p")).model == ("a", "b")
-
-
-def test_a_configuration_s_own_settings_beat_everything_else() -> None:
-    record = resolved(make_matrix(), {"NUM_TRAIN_SAMPLES": "7"}, local_groups=6)
-    assert [run_settings(record, run, Path("/p")).local_groups for run in record.runs[:2]] == [4, 2]
 
 
 def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> None:
@@ -164,6 +153,10 @@ def test_a_matrix_names_tables_at_once_or_by_their_keys(tmp_path: Path) -> None:
     assert [dict(one.settings) for one in matrix.configurations] == [{"max_peers": 9}, {"max_peers": 8}]
 
 
+def comparing(*, configuration: str = "b", baseline: str = "a", **more: str) -> Matrix:
+    return make_matrix(declared=(DeclaredComparison(configuration=configuration, baseline=baseline, **more),))
+
+
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
@@ -191,36 +184,22 @@ def test_a_matrix_names_tables_at_once_or_by_their_keys(tmp_path: Path) -> None:
             make_matrix(ConfigurationRecord(name="a", settings={}, baseline="b")),
             "configuration 'a' has the baseline 'b': expected another configuration",
         ),
+        (make_matrix(configuration("lone", adaptive_rule="supply")), "configuration 'lone'.*ADAPTIVE_IJ_ENABLED"),
+        (
+            make_matrix(exploratory=True, declared=comparing().declared),
+            r"expected no \[\[comparisons\]\] where exploratory = true, got 1",
+        ),
+        (comparing(configuration="c"), "there is no configuration 'c'; expected one of a, b"),
+        (comparing(baseline="c"), "comparison of 'b' with 'c': there is no baseline 'c'"),
+        (comparing(measure="cumulative_rewards"), "no measure 'cumulative_rewards'; did you mean 'cumulative_reward'"),
+        (comparing(test="wlech"), "no test 'wlech'; did you mean 'welch'"),
+        (comparing(configuration="a"), "expected two different configurations"),
+        (make_matrix(declared=comparing().declared * 2), "'b' against 'a' on cumulative_reward is declared 2 times"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_what_to_change(matrix: Matrix, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolved(matrix)
-
-
-def declared(*, configuration: str = "b", baseline: str = "a", **more: str) -> Matrix:
-    return make_matrix(declared=(DeclaredComparison(configuration=configuration, baseline=baseline, **more),))
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (declared(configuration="c"), "there is no configuration 'c'; expected one of a, b"),
-        (declared(baseline="c"), "comparison of 'b' with 'c': there is no baseline 'c'"),
-        (declared(measure="cumulative_rewards"), "no measure 'cumulative_rewards'; did you mean 'cumulative_reward'"),
-        (declared(test="wlech"), "no test 'wlech'; did you mean 'welch'"),
-        (declared(configuration="a"), "expected two different configurations"),
-        (make_matrix(declared=declared().declared * 2), "'b' against 'a' on cumulative_reward is declared 2 times"),
-    ],
-)
-def test_a_comparison_that_cannot_be_made_is_refused_before_anything_is_run(matrix: Matrix, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        resolved(matrix)
-
-
-def test_sapo_declares_the_three_sharing_splits_against_8_0_on_cumulative_reward_by_welch_s_test() -> None:
-    pairs = [(one.configuration, one.baseline, one.measure, one.test) for one in resolved(built_in("sapo")).declared]
-    assert pairs == [(name, "8/0", "cumulative_reward", "welch") for name in ("6/2", "4/4", "2/6")]
 
 
 def test_test_mode_is_refused() -> None:
@@ -236,11 +215,6 @@ def test_a_baseline_counts_within_its_group_and_not_against_what_a_configuration
         ConfigurationRecord(name="far", settings={}, group="other"),
     ]
     assert [one.baseline for one in with_baseline(ones, "base")] == ["", "base", "near", ""]
-
-
-def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_up() -> None:
-    with pytest.raises(ConfigError, match=r"configuration 'lone'.*ADAPTIVE_IJ_ENABLED"):
-        resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
 
 
 GOOD = """

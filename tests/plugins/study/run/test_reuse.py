@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from swarm.plugins.study.record import ConfigurationRecord, RunFile, StudyRecord
 from swarm.plugins.study.run.matrix import run_settings
@@ -71,8 +72,15 @@ def test_a_run_that_another_study_has_finished_is_taken_over(tmp_path: Path) -> 
     assert experiments_of(second) == {"half": there, "alone": "second-alone-s1"}
 
 
-def test_a_run_that_is_not_finished_is_not_taken_over(tmp_path: Path) -> None:
-    leave_run(tmp_path, make_record("first"), "half", round_=2)
+@pytest.mark.parametrize(
+    ("left", "text"), [({"round_": 2}, None), ({"code": "f" * 64}, None), ({"code": ""}, None), ({}, "{")]
+)
+def test_a_run_that_is_unfinished_damaged_or_of_other_or_unknown_code_is_not_taken_over(
+    tmp_path: Path, left: dict[str, Any], text: str | None
+) -> None:
+    there = leave_run(tmp_path, make_record("first"), "half", **left)
+    if text:
+        run_file(tmp_path, there).write_text(text)
     assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
 
 
@@ -98,18 +106,6 @@ def test_a_run_with_anything_else_that_decides_its_result_is_another_run(tmp_pat
 def test_a_run_that_the_study_has_begun_itself_stays_its_own(tmp_path: Path) -> None:
     leave_run(tmp_path, make_record("first"), "half")
     leave_run(tmp_path, make_record("second"), "half", round_=1)
-    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
-
-
-def test_a_damaged_record_of_a_run_is_left_alone(tmp_path: Path) -> None:
-    there = leave_run(tmp_path, make_record("first"), "half")
-    run_file(tmp_path, there).write_text("{")
-    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
-
-
-def test_a_run_of_other_code_or_of_code_that_nobody_knows_is_another_run(tmp_path: Path) -> None:
-    for study, code in (("first", "f" * 64), ("old", "")):
-        leave_run(tmp_path, make_record(study), "half", code=code)
     assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
 
 

@@ -36,12 +36,6 @@ def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) 
     assert progress.rounds_done == 3
 
 
-def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
-    assert can_go_on(run_of(Layout(tmp_path, "none")))
-    progress = read_progress(RunReader(run_of(Layout(tmp_path, "none"))))
-    assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
-
-
 def test_a_killed_run_goes_on_unless_a_node_lost_updates(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
     make_round(layout, "alice", 3)  # more than she saved, and than bob did
@@ -50,6 +44,10 @@ def test_a_killed_run_goes_on_unless_a_node_lost_updates(tmp_path: Path) -> None
     append_events(layout, "bob", {**make_event("rounds.lost", 3.0), "count": 2})
     assert not can_go_on(run_of(layout))
     assert read_progress(RunReader(run_of(layout))).rounds_lost == 2
+    never = run_of(Layout(tmp_path, "none"))
+    assert can_go_on(never), "a run that never began can begin"
+    progress = read_progress(RunReader(never))
+    assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
 
 
 def test_a_run_that_lost_updates_is_over_but_not_finished(tmp_path: Path) -> None:
