@@ -56,19 +56,10 @@ class PushHub(ThreadingHTTPServer):
 class _Answer(BaseHTTPRequestHandler):
     server: PushHub
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def do_PUT(self) -> None:
-        self._answer()
-
     def log_message(self, *_: object) -> None:
         pass
 
-    def _answer(self) -> None:
+    def do_PUT(self) -> None:
         hub, path = self.server, self.path.partition("?")[0]
         asked = f"{self.command} {path}"
         hub.asked.append(asked)
@@ -79,6 +70,8 @@ class _Answer(BaseHTTPRequestHandler):
             self._send(401, {"error": "Invalid credentials in Authorization header"})
         else:
             self._take(path, body)
+
+    do_GET = do_POST = do_PUT  # noqa: N815 - what the server calls
 
     def _refuse(self, status: int) -> None:
         if status != CUT:
@@ -112,10 +105,8 @@ class _Answer(BaseHTTPRequestHandler):
         repo = f"{asked['organization']}/{asked['name']}"
         there = repo in self.server.repos
         if not there:
-            self.server.repos[repo], self.server.private[repo] = (
-                {},
-                asked.get("visibility") == "private" or bool(asked.get("private")),
-            )
+            self.server.repos[repo] = {}
+            self.server.private[repo] = asked.get("visibility") == "private" or bool(asked.get("private"))
         self._send(409 if there else 200, {"url": f"{self.server.endpoint}/{repo}", "name": repo})
 
     def _mode(self, repo: str, file: dict[str, Any]) -> dict[str, Any]:

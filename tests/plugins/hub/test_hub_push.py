@@ -39,17 +39,15 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_folder_arrives_as_one_commit_in_a_repository_that_nobody_else_sees(hub: PushHub, folder: Path) -> None:
-    where = push_folder(folder, REPO, "after 3 rounds")
+@pytest.mark.parametrize("public", [False, True])
+def test_a_folder_arrives_as_one_commit_in_a_repository_that_nobody_else_sees_unless_asked(
+    hub: PushHub, folder: Path, public: bool
+) -> None:
+    where = push_folder(folder, REPO, "after 3 rounds", public=public)
     assert where == f"{hub.endpoint}/{REPO}/commit/{1:040x}"
     assert hub.repos[REPO] == {file.name: file.read_bytes() for file in folder.iterdir()}
-    assert (hub.commits, hub.private) == ([(REPO, "after 3 rounds")], {REPO: True})
+    assert (hub.commits, hub.private) == ([(REPO, "after 3 rounds")], {REPO: not public})
     assert any(asked.startswith("PUT /lfs/") for asked in hub.asked)
-
-
-def test_it_is_public_where_that_is_asked_for(hub: PushHub, folder: Path) -> None:
-    push_folder(folder, REPO, "m", public=True)
-    assert hub.private == {REPO: False}
 
 
 def test_weights_of_an_earlier_form_go_and_what_people_wrote_stays(hub: PushHub, folder: Path) -> None:
@@ -68,27 +66,25 @@ def test_what_is_there_already_is_neither_sent_nor_committed_again(hub: PushHub,
     assert len(hub.commits) == 2
 
 
-def failing(hub: PushHub, part: str, status: int) -> None:
-    hub.fail = lambda asked: status if part in asked else 0
-
-
-@pytest.mark.parametrize("part", ["/api/repos/create", "/commit/"])
-@pytest.mark.parametrize(("status", "said"), [(501, "answers 501"), (CUT, "cannot be reached, or broke off")])
+@pytest.mark.parametrize(
+    ("part", "status", "said"),
+    [
+        ("/api/repos/create", CUT, "cannot be reached, or broke off"),
+        ("/api/repos/create", 501, "answers 501"),
+        ("/commit/", CUT, "cannot be reached, or broke off"),
+        ("/commit/", 501, "answers 501"),
+        ("/lfs/", 403, "refuses the token"),
+    ],
+)
 def test_a_hub_that_fails_is_said_and_nothing_is_changed(
     hub: PushHub, folder: Path, part: str, status: int, said: str
 ) -> None:
     hub.repos[REPO] = {"LICENSE": b"mine"}
-    failing(hub, part, status)
+    hub.fail = lambda asked: status if part in asked else 0
     with pytest.raises(PushError, match=said) as failed:
         push_folder(folder, REPO, "m")
-    assert not failed.value.lasting
+    assert failed.value.lasting is (status == 403)
     assert hub.repos[REPO] == {"LICENSE": b"mine"}
-
-
-def test_an_upload_that_is_refused_leaves_no_commit(hub: PushHub, folder: Path) -> None:
-    failing(hub, "/lfs/", 403)
-    with pytest.raises(PushError, match="refuses the token"):
-        push_folder(folder, REPO, "m")
     assert hub.commits == []
 
 
@@ -114,18 +110,14 @@ def test_a_message_of_the_hubs_that_repeats_the_token_does_not_reach_the_termina
     assert TOKEN not in str(failed.value)
 
 
-def test_without_a_token_nothing_is_asked(hub: PushHub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_nothing_is_asked_and_that_for_gated_models_serves_where_there_is_no_other(
+    hub: PushHub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(PushError, match="needs a token that may write") as failed:
         push_folder(folder, REPO, "m")
     assert failed.value.lasting
     assert hub.asked == []
-
-
-def test_the_token_for_gated_models_serves_where_there_is_no_other(
-    hub: PushHub, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HF_TOKEN")
     push_folder(folder, REPO, "m", hub_token=TOKEN)
     assert len(hub.commits) == 1
 

@@ -112,10 +112,6 @@ class Days:
         self.pushed.append(rounds_done)
 
 
-def follow(layout: Layout, *more: str) -> int:
-    return run(words(layout, "--follow", *more))
-
-
 def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +130,7 @@ def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(
         layout.checkpoint(7, "alice").mkdir(parents=True)
 
     days.then = live()
-    assert follow(layout, "--every", "3") == 0
+    assert run(words(layout, "--follow", "--every", "3")) == 0
     assert days.pushed == [3, 6, 7]
     assert days.now < GRACE
 
@@ -144,7 +140,7 @@ def test_a_node_that_never_saves_its_last_round_is_waited_for_no_longer_than_the
 ) -> None:
     days = Days(monkeypatch)
     make_round(layout, "alice", 3)
-    assert follow(layout) == 0
+    assert run(words(layout, "--follow")) == 0
     assert days.pushed == [3]
     assert days.now == pytest.approx(GRACE, abs=5)
 
@@ -154,7 +150,7 @@ def test_a_failure_is_said_with_the_remedy_and_tried_again(
 ) -> None:
     days = Days(monkeypatch)
     days.failures = [PushError("the hub answers 500"), PushError("the hub answers 500")]
-    assert follow(layout) == 0
+    assert run(words(layout, "--follow")) == 0
     assert days.pushed == [3]
     assert (
         "the hub answers 500; the run goes on, and this is tried again in 20 s [SWARM-PUSH]" in capsys.readouterr().err
@@ -166,12 +162,12 @@ def test_what_cannot_be_pushed_ends_with_the_command_that_does_it_by_hand(
 ) -> None:
     days = Days(monkeypatch)
     days.failures = [PushError("the token", lasting=True)] * 9
-    assert follow(layout) == 1
+    assert run(words(layout, "--follow")) == 1
     assert f"swarm model push alice --repo {REPO} --path {layout.path} --experiment exp" in capsys.readouterr().err
 
 
 def test_the_place_is_not_written_to(hub: PushHub, layout: Layout) -> None:  # noqa: F811
     before = {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")}
     assert run(words(layout)) == 0
-    assert follow(layout) == 0
+    assert run(words(layout, "--follow")) == 0
     assert {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")} == before

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
+from swarm.cli.supervisor import ProgramBeside, programs_beside
+from swarm.config import Settings
+from swarm.errors import ConfigError
 from swarm.plugins.hub.push_machine import FIRST_PAUSE, Push, PushEnd, PushMachine, PushWait
 
 LOOK = 2.0
@@ -9,17 +16,6 @@ LOOK = 2.0
 
 def machine(every: int = 10, patience: float = 100.0) -> PushMachine:
     return PushMachine(every, look_every=LOOK, patience=patience)
-
-
-def test_a_checkpoint_is_pushed_once_and_the_next_one_so_many_rounds_later() -> None:
-    pusher = machine()
-    assert pusher.look(0, False, 0) == PushWait(LOOK)
-    assert pusher.look(5, False, 1) == PushWait(LOOK)
-    assert pusher.look(13, False, 2) == Push(13)
-    pusher.pushed(13)
-    assert pusher.look(13, False, 3) == PushWait(LOOK)
-    assert pusher.look(22, False, 4) == PushWait(LOOK)
-    assert pusher.look(23, False, 5) == Push(23)
 
 
 def test_at_the_end_the_last_one_is_pushed_whatever_came_before_it() -> None:
@@ -64,3 +60,27 @@ def test_at_the_end_nobody_waits_for_what_will_not_mend_itself() -> None:
     assert pusher.look(10, True, 0) == Push(10)
     assert pusher.failed(0, lasting=True) == 0
     assert pusher.look(10, True, 0) == PushEnd(10)
+
+
+# ── beside a swarm ──────────────────────────────────────────────────────────────────────────────────────────────────
+SETTINGS = Settings(path="/p", hub_token="hf_secret", threads=1).with_values({"push_repo": "lab/x"})
+
+
+def commands(settings: Settings, nodes: int) -> Sequence[ProgramBeside]:
+    return programs_beside(settings, [f"worker-{number}" for number in range(nodes)])
+
+
+def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
+    first, second = commands(SETTINGS.with_values({"push_every": 50}), 2)
+    assert first.command == (
+        "swarm model push worker-0 --repo lab/x-worker-0 --follow --every 50 --path /p --experiment default_experiment"
+    )
+    assert second.title == "push of worker-1"
+    assert dict(first.settings) == {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret"}
+    (alone,) = commands(SETTINGS, 1)
+    assert "--repo lab/x --follow --path" in alone.command
+
+
+def test_a_name_that_the_hub_would_not_take_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"SWARM_PUSH_REPO: expected a repository as USER/NAME"):
+        commands(SETTINGS.with_values({"push_repo": "lab/.."}), 1)
