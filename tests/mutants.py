@@ -39,7 +39,7 @@ NODE = "swarm/node/"
 ROOMS = {
     "algo": (["swarm/algo"], ["tests/unit/algo"]),
     "wire": (["swarm/wire"], ["tests/unit/wire", "tests/unit/test_generated.py"]),
-    "store": (["swarm/store"], ["tests/unit/store", "tests/conformance"]),
+    "store": (["swarm/store"], ["tests/unit/store", "tests/conformance", "tests/unit/views/doctor"]),
     "decisions": (
         [
             f"{NODE}worker/worker_machine.py",
