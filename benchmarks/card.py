@@ -1,21 +1,25 @@
 """`make gpu`: all that is measured on a card, in parts of some minutes.
 
-    for each part: done at this commit already? ─▶ a process of its own ─in time?─▶ its result file, a line here
+    for each part: done with this code already? ─▶ a process of its own ─in time?─▶ its result file, a line here
 
     python -m benchmarks.card                            all parts, the most important first
     python -m benchmarks.card --parts correct decode     these, also where they are done
     python -m benchmarks.card --device cpu --tiny        the same on a CPU, to see that it runs
 
-What is done, and at which commit, stands in results/card_{card}.json after every part, so a broken run goes on. A part
+What is done, and with which code, stands in results/card_{card}.json after every part, so a broken run goes on. A part
 that did not run says why. Beside torch and this package with its extra `dev`, nothing is needed; TRL is measured where
 it is installed. Random models earn nothing: gradients come from the rewards that benchmarks.adapter_memory makes up.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,26 +45,26 @@ class Part:
     minutes: float = MINUTES
 
 
-def _of_card(what: str, part: str) -> Part:
+def _of_card(what: str, part: str, minutes: float = MINUTES) -> Part:
     words = ("benchmarks.gpu", "--parts", part)
-    return Part(what, words, (*words, "--tiny"))
+    return Part(what, words, (*words, "--tiny"), minutes)
+
+
+def _memory(what: str, case: str) -> Part:
+    return Part(what, ("benchmarks.gpu_memory", "--cases", case), (), 3.0)
 
 
 _TESTS = ("pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "gpu", "tests/unit/policy")
-_MEMORY = "benchmarks.gpu_memory"
 PARTS: Mapping[str, Part] = {
     "correct": Part("tests of the policy on this device", _TESTS, _TESTS),
-    "decode": _of_card("tokens a second against the bound", "decode"),
+    "decode": _of_card("tokens a second against the bound", "decode", 3.0),
     "train": _of_card("tokens a second, utilisation", "train"),
     "profile": _of_card("the longest kernels", "profile"),
     "rival": _of_card("transformers' generate_batch", "rival"),
-    "eight": Part(
-        "eight nodes with adapters, on the card and held to 16 GB",
-        (_MEMORY, "--cases", "lora-0.5b-8,lora-0.5b-8-of-16GB"),
-        (_MEMORY, "--quick"),
-        3.0,
-    ),
-    "owner": Part("4 x GPT-2 and 4 x SmolLM-360M", (_MEMORY, "--cases", "full-gpt2-4,lora-smollm-360m-4"), (), 3.0),
+    "eight": _memory("eight nodes with adapters", "lora-0.5b-8"),
+    "eight-16GB": _memory("eight nodes with adapters, held to 16 GB", "lora-0.5b-8-of-16GB"),
+    "gpt2": _memory("4 x GPT-2", "full-gpt2-4"),
+    "smollm": _memory("4 x SmolLM-360M, adapters", "lora-smollm-360m-4"),
     "demonstration": Part(
         "the demonstration on the card",
         ("benchmarks.demonstration", "--repetitions", "1", "--up", "--rounds 10"),
@@ -70,22 +74,41 @@ PARTS: Mapping[str, Part] = {
 }
 
 
-def outcome(part: Part, words: Sequence[str], device: str, output: Path | None) -> dict[str, Any]:
+def outcome(part: Part, words: Sequence[str], device: str, output: Path | None, patience: float) -> dict[str, Any]:
     """Runs a part in a process of its own; returns how it ended."""
     if not words:
         return {"not_run": "it has no small form"}
     own = words[0].startswith("benchmarks.")
     where = ["--device", device, *(["--output", str(output)] if output else [])] if own else []
-    command = [sys.executable, "-m", *words, *where]
     began = time.monotonic()
-    try:
-        ended = subprocess.run(command, timeout=60 * part.minutes, capture_output=True, text=True)
-    except subprocess.TimeoutExpired:
-        return {"not_run": f"it takes more than {part.minutes:g} minutes"}
-    took = round(time.monotonic() - began, 1)
-    if ended.returncode:
-        return {"not_run": (ended.stderr or ended.stdout).strip()[-600:], "seconds": took}
-    return {"seconds": took, "said": ended.stdout.strip().splitlines()[-1][:200] if ended.stdout.strip() else ""}
+    with tempfile.TemporaryFile("w+") as said:
+        running = subprocess.Popen(
+            [sys.executable, "-m", *words, *where], stdout=said, stderr=said, start_new_session=True
+        )
+        in_time = _ended(running, 60 * part.minutes * patience)
+        said.seek(0)
+        lines = said.read().strip().splitlines()
+    seconds = round(time.monotonic() - began, 1)
+    if not in_time:
+        return {
+            "not_run": f"it takes more than {part.minutes * patience:g} minutes: see --patience",
+            "seconds": seconds,
+        }
+    if running.returncode:
+        return {"failed": "\n".join(lines)[-1500:], "seconds": seconds}
+    return {"seconds": seconds, "said": "measured" if own or not lines else lines[-1][:200]}
+
+
+def _ended(running: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Tells whether it ends by itself; what does not is ended with all that it started, which lets the card go."""
+    for patience, end in (seconds, signal.SIGINT), (30.0, signal.SIGKILL), (30.0, None):
+        try:
+            running.wait(patience)
+            return end is signal.SIGINT
+        except subprocess.TimeoutExpired:
+            if end:
+                os.killpg(running.pid, end)
+    return False
 
 
 def probed() -> dict[str, Any]:
@@ -98,10 +121,17 @@ def probed() -> dict[str, Any]:
     }
 
 
-def _commit() -> str:
-    """Returns what is checked out, with a mark where files differ from it; empty: this is no clone."""
-    found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=RESULTS, capture_output=True, text=True)
-    return found.stdout.strip()
+def _code() -> str:
+    """Returns what is measured: the commit, and a digest of how the code differs from it; empty: this is no clone."""
+    said = []
+    for words in (["rev-parse", "--short", "HEAD"], ["diff", "HEAD", "--", "../../swarm", "../../tests", "../*.py"]):
+        try:
+            ended = subprocess.run(["git", *words], cwd=RESULTS, capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+        said.append(ended.stdout.strip())
+    commit, changes = said
+    return commit.decode() + (f"+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else "")
 
 
 def main() -> None:
@@ -110,24 +140,33 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small models, to see that the script runs")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="these, also where they are done")
+    parser.add_argument("--patience", type=float, default=1.0, help="times the minutes that a part has")
     arguments = parser.parse_args()
     if arguments.device.startswith("cuda") and not torch.cuda.is_available():
-        sys.exit("make gpu needs a card that torch can use; torch.cuda.is_available() is False here")
+        sys.exit(
+            "torch finds no card here. Where there is one, this torch may be built without CUDA: "
+            "rm .venv/.installed && make gpu TORCH=torch"
+        )
     arguments.quick |= arguments.tiny
     facts = {"gpu": torch.cuda.get_device_name()} if arguments.device.startswith("cuda") else {}
     kind = card_name(facts["gpu"]) if facts else "cpu"
-    commit = _commit()
+    code = _code()
     done: dict[str, Any] = earlier("card", arguments, device=kind).get("parts", {})
     for name in arguments.parts or PARTS:
         before = done.get(name, {})
-        if not arguments.parts and "not_run" not in before and commit and before.get("commit") == commit:
-            print(f"{name}: done at this commit")
+        if not arguments.parts and "said" in before and code and before.get("code") == code:
+            print(f"{name}: done with this code")
             continue
         part = PARTS[name]
-        found = outcome(part, part.tiny if arguments.tiny else part.words, arguments.device, arguments.output)
-        done[name] = {"what": part.what, "commit": commit, **found}
-        print(f"{name}: {found.get('not_run') or found['said']} ({found.get('seconds', 0)} s)", flush=True)
+        found = outcome(
+            part, part.tiny if arguments.tiny else part.words, arguments.device, arguments.output, arguments.patience
+        )
+        done[name] = {"what": part.what, "code": code, **found}
+        told = next(found[how] for how in ("not_run", "failed", "said") if how in found)
+        print(f"{name}: {told} ({found.get('seconds', 0)} s)", flush=True)
         write("card", {"probed": probed(), "parts": done}, arguments, device=kind, **facts)
+    if failed := [name for name in arguments.parts or PARTS if "failed" in done[name]]:
+        sys.exit(f"failed: {', '.join(failed)}; benchmarks/results/card_{kind}.json has what they said")
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.common import arguments_of, keep, ratios, summary
+from benchmarks.common import arguments_of, card_name, keep, ratios, summary
 from benchmarks.processes import busy_loops, proportional_memory, tree
+from swarm import provenance
 
 SAMPLED_EVERY = 1.0
 """Seconds between two looks at memory."""
@@ -87,7 +88,10 @@ def main() -> None:
             name: ratios([run[name] for run in found[other]], [run[name] for run in found[first]]) for name in told
         }
     name = f"demonstration_busy_{arguments.busy}" if arguments.busy else "demonstration"
-    keep(name, {"trees": figures}, arguments, device=arguments.device.replace(":", "_"))
+    gpus = provenance.machine().get("gpus", []) if arguments.device.startswith("cuda") else []
+    own = [checkout.resolve().name for checkout in arguments.trees if checkout.resolve() == Path.cwd()]
+    found_of = {"trees": figures, "own": own}
+    keep(name, found_of, arguments, device=card_name(gpus[0]) if gpus else "cpu", **({"gpu": gpus[0]} if gpus else {}))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from __future__ import annotations
 import gc
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -342,10 +343,13 @@ class Bench:
                 max_new_tokens=case.completion_tokens, do_sample=True, eos_token_id=-1, pad_token_id=0
             )
             rates = []
-            for _ in range(1 + self._repetitions):
-                written: dict[str, Any] = {}
-                took = self._device.timed(partial(_write_as_the_rival, model, prompts, wanted, written))
-                rates.append(sum(len(one.generated_tokens) for one in written.values()) / took)
+            try:
+                for _ in range(1 + self._repetitions):
+                    written: dict[str, Any] = {}
+                    took = self._device.timed(partial(_write_as_the_rival, model, prompts, wanted, written))
+                    rates.append(sum(len(one.generated_tokens) for one in written.values()) / took)
+            finally:
+                model.destroy_cached_continuous_batching_manager()  # it was made for so many requests
             found.append({**vars(case), "tokens_per_second": summary(rates[1:])})
             release()
         return found
@@ -355,6 +359,8 @@ def _write_as_the_rival(
     model: Any, prompts: list[list[int]], wanted: GenerationConfig, written: dict[str, Any]
 ) -> None:
     outputs = model.generate_batch(prompts, generation_config=wanted, progress_bar=False, persistent_manager=True)
+    if len(outputs) != len(prompts) or any(one.error for one in outputs.values()):
+        raise RuntimeError(f"generate_batch wrote {len(outputs)} of {len(prompts)} completions")
     written.update(outputs)
 
 
@@ -372,7 +378,9 @@ def main() -> None:
     arguments.quick |= arguments.tiny
     facts = device.facts()
     kind = card_name(facts["gpu"]) if facts else "cpu"
-    found = {name: part for name, part in earlier("gpu", arguments, device=kind).items() if name in PARTS}
+    before = earlier("gpu", arguments, device=kind)
+    found = {name: part for name, part in before.items() if name in (*PARTS, "measured")}
+    when: dict[str, Any] = found.setdefault("measured", {})
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(device, Path(scratch), tiny=arguments.tiny, repetitions=2 if arguments.quick else 5)
         for name in arguments.parts:
@@ -382,6 +390,7 @@ def main() -> None:
                 if name != "rival":
                     raise
                 found[name] = {"not_measured": f"{type(error).__name__}: {error}"[:400]}
+            when[name] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "torch": torch.__version__}
             release()
             keep("gpu", {**bench.facts, **found}, arguments, device=kind, **facts)
 

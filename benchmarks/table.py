@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -202,7 +202,7 @@ def waiting_rows(result: Result) -> Iterator[Row]:
     """What a node takes that waits, beside an earlier commit where one was measured."""
     trees = result["processor_seconds_a_minute"]
     for role in ("worker", "coordinator"):
-        sides = [f"{spread(trees[tree][role])}{said}" for tree, said in _now_and_before(trees)]
+        sides = [f"{spread(trees[tree][role])}{said}" for tree, said in _now_and_before(trees, result["own"])]
         yield Row(f"a {role} that waits: processor seconds a minute", "at most 0.3", "; ".join(sides))
 
 
@@ -215,15 +215,16 @@ def demonstration_rows(result: Result) -> Iterator[Row]:
         ("peak_memory_mb", "— memory of all processes (PSS), MB", "at most 700", 0),
     ):
         sides = [
-            f"{spread(result['trees'][tree][name], digits)}{said}" for tree, said in _now_and_before(result["trees"])
+            f"{spread(result['trees'][tree][name], digits)}{said}"
+            for tree, said in _now_and_before(result["trees"], result["own"])
         ]
         yield Row(what, target, "; ".join(sides))
 
 
-def _now_and_before(trees: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _now_and_before(trees: Mapping[str, Any], own: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields the name of each tree that was measured, this one first, and what to say behind its figures."""
-    for tree in sorted(trees, key=lambda name: "now" not in name):
-        yield tree, "" if len(trees) == 1 or "now" in tree else " before"
+    for tree in sorted(trees, key=lambda name: name not in own):
+        yield tree, "" if tree in own or len(trees) == 1 else " before"
 
 
 @dataclass(frozen=True)

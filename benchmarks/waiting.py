@@ -65,7 +65,8 @@ def main() -> None:
                 for role, cost in measure(tree, Path(folder), 5 if arguments.quick else arguments.seconds).items():
                     found.setdefault(tree.resolve().name, {}).setdefault(role, []).append(cost)
     figures = {tree: {role: summary(costs) for role, costs in roles.items()} for tree, roles in found.items()}
-    keep("waiting", {"processor_seconds_a_minute": figures}, arguments)
+    own = [tree.resolve().name for tree in arguments.trees if tree.resolve() == Path.cwd()]
+    keep("waiting", {"processor_seconds_a_minute": figures, "own": own}, arguments)
 
 
 if __name__ == "__main__":

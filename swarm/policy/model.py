@@ -35,6 +35,7 @@ from transformers.utils.logging import disable_progress_bar
 from swarm.errors import ModelError, NoModelError
 from swarm.harmless import printable, quoted
 from swarm.logs import get_logger
+from swarm.policy.attention import use_grouped
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.given_weights import merge_adapter
 from swarm.policy.hub import fetch, is_hub_id
@@ -266,6 +267,7 @@ def wrap_model(
         )
     eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(embedded)
     disable_dropout(module)
+    use_grouped(module)
     if device.type == "cpu":
         _own_memory(module)
     module.to(device)

@@ -21,9 +21,19 @@ pytestmark = pytest.mark.gpu
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 GROUPS = [make_group(), make_group("What is the capital of Peru?", ("Lima", "<answer>Lima</answer>", "I do not know"))]
 
+LONG = {"max_new_tokens": 480, "context": 2048}
+LONG_GROUPS = [
+    make_group(texts=tuple(f"{number} " * 225 for number in range(8)), advantages=(1.0, -1.0) * 4) for _ in range(8)
+]
+"""Some 29,000 tokens, of which the pass keeps about 290 MB."""
+
+
+def largest(gradient: dict[str, torch.Tensor]) -> float:
+    return max(one.abs().max().item() for one in gradient.values())
+
 
 def on_the_device(architecture: str, **options: int) -> LanguageModel:
-    model = make_model(architecture, eos_ids=SOME_ENDS, max_new_tokens=24, **options)
+    model = make_model(architecture, eos_ids=SOME_ENDS, **{"max_new_tokens": 24} | options)  # type: ignore[arg-type]
     return replace(model, module=model.module.to(DEVICE), device=DEVICE)
 
 
@@ -55,17 +65,20 @@ def test_every_device_finds_what_the_processors_wrote_as_likely_as_they_do() -> 
     assert max(abs(x - y) for here, there in both for x, y in zip(here.logprobs, there.logprobs, strict=True)) < 1e-3
 
 
+def test_a_long_batch_has_a_gradient() -> None:
+    assert largest(gradient_of(on_the_device("qwen2", **LONG), LONG_GROUPS)) > 0
+
+
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="the processors' memory has no such bound")
 def test_on_a_card_that_is_too_small_the_micro_batch_is_halved_and_the_gradient_stays() -> None:
-    groups = [make_group(texts=("word " * 90,) * 8, advantages=(1.0, -1.0) * 4)] * 8
-    expected = gradient_of(on_the_device("qwen2"), groups, micro_batch_tokens=2**20)
-    model = on_the_device("qwen2")
+    expected = gradient_of(on_the_device("qwen2", **LONG), LONG_GROUPS, micro_batch_tokens=2**20)
+    model = on_the_device("qwen2", **LONG)
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(DEVICE).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**27) / total)
     try:
         with capture_logs() as logs:
-            found = gradient_of(model, groups, micro_batch_tokens=2**20)
+            found = gradient_of(model, LONG_GROUPS, micro_batch_tokens=2**20)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "memory.halved" in {one["event"] for one in logs}

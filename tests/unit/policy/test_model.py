@@ -20,6 +20,7 @@ from swarm.planner.trace import trace
 from swarm.policy import device as devices
 from swarm.policy import model_files
 from swarm.policy import settings as policy_settings
+from swarm.policy.attention import NAME as GROUPED
 from swarm.policy.model import LanguageModel, load_model, wrap_model
 from swarm.policy.model_files import folder_problem, resolve_model
 from swarm.policy.policy import load_generator, load_policy
@@ -236,7 +237,7 @@ def test_attention_is_sdpa_where_there_is_one_and_what_was_asked_for_otherwise(t
         load_model(folder, device="cpu", attention=wanted).module.config._attn_implementation
         for wanted in ("auto", "sdpa", "eager")
     ]
-    assert used == ["sdpa", "sdpa", "eager"]
+    assert used == [GROUPED, GROUPED, "eager"]
 
 
 def test_attention_that_is_not_there_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
