@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.views.model_card import CardContents, model_card
+from swarm.views.redaction import redaction_here
 from swarm.wire import keys
 from swarm.wire.judge_messages import ExamRow
 
@@ -124,7 +126,7 @@ def write_model_folder(
 
 
 def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -> str:
-    """Returns the card of a node's model."""
+    """Returns the card of a node's model, without what is of this machine."""
     found = read_rows(run, node)
     made = CardContents(
         node,
@@ -137,7 +139,7 @@ def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -
         last_start(run, node),
         _exam(run),
     )
-    return model_card(made)
+    return model_card(made, redaction_here(os.environ, run.place).redacted)
 
 
 def _exam(run: Run) -> list[ExamRow]:

@@ -3,8 +3,6 @@
 the node's rows ─▶ how it learned, what it was trained on ─┐
 exam.json ───────▶ exam                                    ├─▶ README.md, of strangers' words nothing but text
 its last start ──▶ how it was made                        ─┘
-
-Of what it was made with a card has numbers and names alone: no free text, in which paths, addresses or secrets may be.
 """
 
 from __future__ import annotations
@@ -12,17 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from swarm.config import variable
-from swarm.config.constraints import as_text, choices
+from swarm.config.constraints import as_text
 from swarm.config.settings import FIELDS
-from swarm.harmless import printable
+from swarm.harmless import printable, quoted
 from swarm.policy.embedded import EMBEDDED
 from swarm.records.rows import one_per_round
 from swarm.records.starts import WHERE
@@ -35,7 +34,7 @@ MOST_NAMED = 100
 """Entries of one table; those beyond are summed up."""
 MOST_SPANS = 20
 """Rows of the table of rewards."""
-LONGEST_NAME, LONGEST_VALUE, LONGEST_PATH = 80, 400, 1000
+LONGEST_NAME, LONGEST_VALUE, LONGEST_PATH, LONGEST_COMMAND = 80, 400, 1000, 4000
 """Characters."""
 NOT_SAID = "not said"
 ALWAYS = frozenset(
@@ -51,8 +50,6 @@ _MEANINGS = {
 }
 _MARKS = frozenset("\\`*_[]#|~")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-_NAME = re.compile(rf"[A-Za-z0-9][\w.+-]{{0,95}}|{_HUB_ID.pattern}", re.ASCII)
-"""A name or version, and no path or address."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,12 @@ class CardContents:
     """Rows of all nodes."""
 
 
-def model_card(made: CardContents) -> str:
-    """Writes the card in Markdown, with the header of a Hugging Face model card."""
+def model_card(made: CardContents, redact: Callable[[str], str] = str) -> str:
+    """Writes the card in Markdown, with the header of a Hugging Face model card.
+
+    Args:
+        redact: takes paths, addresses and secrets out of what the node was started with.
+    """
     lived = [row for row in made.rows if row.round < made.rounds_done]
     model, node = lived[-1].model if lived else "", shown(made.node)
     parts = [
@@ -90,7 +91,7 @@ def model_card(made: CardContents) -> str:
         _how_it_learned(lived),
         _exam(made.node, made.exam),
         _texts(lived, made.odd),
-        _how_it_was_made(made.start) if made.start else "",
+        _how_it_was_made(made.start, redact) if made.start else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -205,13 +206,20 @@ def _said(rows: Sequence[MetricsRow], external: int, column: str) -> Counter[str
     return total + Counter({NOT_SAID: max(0, external - total.total())})
 
 
-def _how_it_was_made(start: NodeStart) -> str:
-    settings = [(f"`{variable(name)}`", shown(text, LONGEST_VALUE)) for name, text in _settings(start.settings)]
-    versions = [(name, text) for name, text in sorted(start.versions.items()) if _is_name(name) and _is_name(text)]
+def _how_it_was_made(start: NodeStart, redact: Callable[[str], str]) -> str:
+    """Returns the command as a block by indentation, which no mark in it can end, the settings and the versions."""
+    command = redact(printable(start.command)[:LONGEST_COMMAND])
+    again = (
+        "The command that made the run; `<...>` stands for what is of one machine. The seed gives the same questions\n"
+        f"again.\n\n    {command}"
+    )
+    settings = [(f"`{variable(name)}`", shown(redact(text), LONGEST_VALUE)) for name, text in _settings(start.settings)]
+    versions = [(shown(name), shown(redact(text))) for name, text in sorted(start.versions.items())[:MOST_NAMED]]
     parts = [
         "## How it was made",
+        again if command.strip() else "",
         table(("setting", "value"), settings),
-        table(("library", "version"), [(shown(name), shown(text)) for name, text in versions[:MOST_NAMED]]),
+        table(("library", "version"), versions),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -220,24 +228,18 @@ def _settings(recorded: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Returns setting -> value in words: those of ALWAYS, and those not at their defaults; no unknown names."""
     known = [name for name in FIELDS if name in recorded and name not in WHERE and not FIELDS[name].metadata["secret"]]
     told = [name for name in known if name in ALWAYS or recorded[name] != _as_recorded(FIELDS[name].default)]
-    return [(name, as_text(recorded[name])) for name in told if _may_be_told(name, recorded[name])]
+    return [(name, _value(recorded[name])) for name in told if recorded[name] is not None]
 
 
 def _as_recorded(default: Any) -> Any:
     return list(default) if isinstance(default, tuple) else default
 
 
-def _may_be_told(setting: str, value: Any) -> bool:
-    if isinstance(value, dict | list):
-        parts = [*value, *value.values()] if isinstance(value, dict) else value
-        flat = all(isinstance(part, str | int | float) for part in parts)
-        return flat and setting in ALWAYS and all(_may_be_told(setting, part) for part in parts)
-    is_number = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
-    return is_number or (_is_name(value) and (setting in ALWAYS or value in choices(FIELDS[setting].type)))
-
-
-def _is_name(text: object) -> bool:
-    return isinstance(text, str) and bool(_NAME.fullmatch(text))
+def _value(value: Any) -> str:
+    try:
+        return as_text(value)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return quoted(value)
 
 
 # ── words and tables ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ EVA = Peer("eva", connected=False, seen_ago=120.0, to_come=2_000_000, has=None)
 
 
 def verdicts(now: Replication) -> dict[str, tuple[Verdict, str]]:
-    return {finding.check: (finding.verdict, finding.measured) for finding in judge_replication(now)}
+    return {finding.check: (finding.verdict, finding.measured) for finding in judge_replication(now, 15.0)}
 
 
 def test_a_place_that_all_see_alike_says_nothing() -> None:
@@ -33,9 +33,17 @@ def test_each_member_is_named_with_how_far_and_how_late_it_is() -> None:
 def test_the_doctor_says_what_is_in_order() -> None:
     assert verdicts(Replication("lab", "lab", [BEN], [])) == {
         "Syncthing": (Verdict.OK, "each subtree comes from its owner alone; this machine is lab"),
+        "connected": (Verdict.OK, "1 of 1 others"),
+        "here": (Verdict.OK, "0 B of the others' to come"),
+        "heartbeats come late by": (Verdict.OK, "ben 0.9 s"),
     }
 
 
 def test_the_doctor_says_what_is_not() -> None:
-    found = verdicts(Replication("lab", "lab", [EVA], ["the folder x is paused"]))
-    assert found == {"Syncthing": (Verdict.FAILURE, "the folder x is paused")}
+    slow = Peer("zoe", connected=True, seen_ago=0.0, to_come=0, has=1.0, delay=9.0)
+    found = verdicts(Replication("lab", "lab", [EVA, slow, *[BEN] * 18], ["the folder x is paused"]))
+    assert found["Syncthing"] == (Verdict.FAILURE, "the folder x is paused")
+    assert found["connected"] == (Verdict.WARNING, "19 of 20 others; away: eva")
+    assert found["here"][0] is Verdict.WARNING
+    assert found["heartbeats come late by"] == (Verdict.WARNING, "ben 0.9 s, zoe 9.0 s")
+    assert found["members"][0] is Verdict.WARNING
