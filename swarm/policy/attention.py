@@ -52,9 +52,10 @@ def grouped_attention(
     """
     groups = query.shape[1] // key.shape[1]
     if attention_mask is None or groups == 1 or options.get("position_bias") is not None:
-        return sdpa_attention_forward(
+        found, _ = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
         )
+        return found, None
     if query.shape[2] == 1 or query.device.type == "cuda":
         found = folded(query, key, value, attention_mask, dropout, scaling)
     else:
