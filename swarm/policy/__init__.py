@@ -25,6 +25,7 @@ parts             what plugins add to a trainer
 
 generate          prompt tokens -> sampled completions with their log-probs; logits -> one token per row
 forward           prompts -> cache -> one more token per row, or log-prob of every completion token
+attention         grouped heads attend without copies of their keys and values
 decode            the way of decoding that suits model and device
 static_decode     one more token per row, on a cache of fixed size, recorded as CUDA graphs
 
