@@ -25,9 +25,8 @@ NAME = "grouped_sdpa"
 
 def use_grouped(module: Any) -> None:
     """Has a model of transformers use this attention where it would use sdpa; it computes the same."""
-    text = module.config.get_text_config()
-    heads, of_keys = (getattr(text, name, None) for name in ("num_attention_heads", "num_key_value_heads"))
-    if of_keys and heads != of_keys and module.config._attn_implementation == "sdpa":
+    groups = [getattr(part, "num_key_value_groups", 1) for part in module.modules()]  # a config may not tell them
+    if any(isinstance(one, int) and one > 1 for one in groups) and module.config._attn_implementation == "sdpa":
         AttentionInterface.register(NAME, grouped_attention)
         AttentionMaskInterface.register(NAME, sdpa_mask)
         module.set_attn_implementation(NAME)
