@@ -7,8 +7,8 @@
     python -m benchmarks.card --device cpu --tiny        the same on a CPU, to see that it runs
 
 What is done, and with which code, stands in results/card_{card}.json after every part, so a broken run goes on. A part
-that did not run says why. Beside torch and this package with its extra `dev`, nothing is needed; TRL is measured where
-it is installed. Random models earn nothing: gradients come from the rewards that benchmarks.adapter_memory makes up.
+that did not run says why. Beside torch and this package with its extra `dev`, nothing is needed. Random models earn
+nothing: gradients come from the rewards that benchmarks.adapter_memory makes up. TRL is not measured here.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def main() -> None:
     if arguments.device.startswith("cuda") and not torch.cuda.is_available():
         sys.exit(
             "torch finds no card here. Where there is one, this torch may be built without CUDA: "
-            "rm .venv/.installed && make gpu TORCH=torch"
+            "rm -r .venv && make gpu TORCH=torch"
         )
     arguments.quick |= arguments.tiny
     facts = {"gpu": torch.cuda.get_device_name()} if arguments.device.startswith("cuda") else {}

@@ -159,6 +159,11 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
+def own_trees(checkouts: Iterable[Path]) -> list[str]:
+    """Names of those checkouts that a comparison was started in: the others are what it is compared with."""
+    return [checkout.resolve().name for checkout in checkouts if checkout.resolve() == Path.cwd()]
+
+
 def is_installed(package: str) -> bool:
     """True if the package can be imported; it is not."""
     return importlib.util.find_spec(package) is not None

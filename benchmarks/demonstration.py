@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.common import arguments_of, card_name, keep, ratios, summary
+from benchmarks.common import arguments_of, card_name, keep, own_trees, ratios, summary
 from benchmarks.processes import busy_loops, proportional_memory, tree
 from swarm import provenance
 
@@ -89,8 +89,7 @@ def main() -> None:
         }
     name = f"demonstration_busy_{arguments.busy}" if arguments.busy else "demonstration"
     gpus = provenance.machine().get("gpus", []) if arguments.device.startswith("cuda") else []
-    own = [checkout.resolve().name for checkout in arguments.trees if checkout.resolve() == Path.cwd()]
-    found_of = {"trees": figures, "own": own}
+    found_of = {"trees": figures, "own": own_trees(arguments.trees)}
     keep(name, found_of, arguments, device=card_name(gpus[0]) if gpus else "cpu", **({"gpu": gpus[0]} if gpus else {}))
 
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.common import arguments_of, keep, summary
+from benchmarks.common import arguments_of, keep, own_trees, summary
 from benchmarks.processes import processor_seconds
 
 SETTLED = 20.0
@@ -65,8 +65,7 @@ def main() -> None:
                 for role, cost in measure(tree, Path(folder), 5 if arguments.quick else arguments.seconds).items():
                     found.setdefault(tree.resolve().name, {}).setdefault(role, []).append(cost)
     figures = {tree: {role: summary(costs) for role, costs in roles.items()} for tree, roles in found.items()}
-    own = [tree.resolve().name for tree in arguments.trees if tree.resolve() == Path.cwd()]
-    keep("waiting", {"processor_seconds_a_minute": figures, "own": own}, arguments)
+    keep("waiting", {"processor_seconds_a_minute": figures, "own": own_trees(arguments.trees)}, arguments)
 
 
 if __name__ == "__main__":
