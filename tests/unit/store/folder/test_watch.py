@@ -220,15 +220,12 @@ async def test_a_file_that_is_written_again_and_again_still_wakes_and_is_no_reas
 # ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
 def watchers() -> list[str]:
     """What the kernel tells of each inotify instance of this process."""
-    instances = (fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "anon_inode:inotify")
-    return [Path(f"/proc/self/fdinfo/{fd}").read_text() for fd in instances]
-
-
-def _target(descriptor: str) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:  # the listing's own is closed by now
-        return ""
+    told = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # it was closed since the listing, as the listing's own always is
+            if os.readlink(f"/proc/self/fd/{descriptor}") == "anon_inode:inotify":
+                told.append(Path(f"/proc/self/fdinfo/{descriptor}").read_text())
+    return told
 
 
 def watches() -> int:
