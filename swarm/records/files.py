@@ -206,6 +206,8 @@ class PeerReader:
         """The listing that was gone through last."""
         self._peers: dict[str, PeerFile] = {}
         """What could be read of it, by name."""
+        self._in_order: list[PeerFile] = []
+        """The same, sorted."""
 
     def read(
         self,
@@ -232,6 +234,8 @@ class PeerReader:
         listed = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
         is_new = listed is not self._listed
         found = (listed if is_new else {}) | (self._files.by_name(keys.PEERS, at_once) if max_age else {})
+        if not found and not is_new:
+            return Registrations(self._in_order, [], frozenset())
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_REGISTRATIONS])
         now, pause = self._now(), max(self._pause, len(nodes) / MOST_A_SECOND if self._pause else 0.0)
@@ -247,8 +251,9 @@ class PeerReader:
         others = {} if is_new else {node: peer for node, peer in self._peers.items() if node not in looked_at}
         peers = others | {node: peer for node, peer in looked_at.items() if peer}
         self._listed, self._peers = listed, peers
+        self._in_order = [peers[node] for node in sorted(peers)]
         fresh = [peer for node in new if (peer := looked_at[node])]
-        return Registrations([peers[node] for node in sorted(peers)], fresh, stirred)
+        return Registrations(self._in_order, fresh, stirred)
 
     def read_one(self, node: str) -> PeerFile | None:
         """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""

@@ -29,8 +29,8 @@ LISTINGS_APART = 50.0
 """A flooded prefix is listed so many-th part of the time."""
 MOST_AT_ANY_TIME = 64
 """Names of a prefix that is listed whenever somebody looks."""
-SECONDS_PER_NAME = 0.0005
-"""For so long a listing is good enough, per name beyond those: a thousand names are gone through twice a second."""
+SECONDS_PER_NAME = 0.001
+"""For so long a listing is good enough, per name beyond those: a thousand names are gone through once a second."""
 MOST_BY_NAME = 64
 """Files whose tags are looked for one by one; of more all tags are listed."""
 _NAMES_OF_SYSTEMS = frozenset(

@@ -28,6 +28,15 @@ LONGEST_INCARNATION = 64
 """Characters of it that are told apart."""
 
 
+class _LiveThen(NamedTuple):
+    """Holds who was alive, which stays true until somebody is observed or times out."""
+
+    since: float
+    oldest: float
+    """When the heartbeat changed that will time out first."""
+    nodes: frozenset[str]
+
+
 class _Life(NamedTuple):
     began: float
     """Start as its registration says, Unix seconds."""
@@ -100,6 +109,9 @@ class Liveness:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._seen: dict[str, _Seen] = {}
+        self._live: dict[tuple[str, tuple[str, ...]], _LiveThen] = {}
+        """Role and statuses -> the answer of before, as long as nothing was observed since: it is asked for at every
+        look, of a thousand peers."""
 
     def observe(self, peer: PeerFile, now: float, wall: float) -> None:
         """Take note of one peer file.
@@ -111,6 +123,7 @@ class Liveness:
             now: this process's monotonic seconds.
             wall: Unix seconds.
         """
+        self._live.clear()
         incarnation, life = peer.incarnation[:LONGEST_INCARNATION], _Life(peer.registered_at, peer.beat)
         seen = self._seen.get(peer.peer_id)
         if seen is None:
@@ -134,6 +147,7 @@ class Liveness:
         for peer in peers:
             if (seen := self._seen.get(peer)) and seen.moved and seen.status == ACTIVE:
                 seen.changed_at = now
+                self._live.clear()
 
     def moving(self, now: float) -> frozenset[str]:
         """Returns the ids of all whose heartbeat moves, whatever they are or say of themselves."""
@@ -145,11 +159,16 @@ class Liveness:
 
     def live(self, now: float, *, role: str, statuses: tuple[str, ...] = (ACTIVE,)) -> frozenset[str]:
         """Returns the ids of live peers of one role in one of these statuses."""
-        return frozenset(
-            node
-            for node, seen in self._seen.items()
-            if seen.role == role and seen.status in statuses and now - seen.changed_at < self._timeout
-        )
+        known = self._live.get((role, statuses))
+        if known is None or now < known.since or now - known.oldest >= self._timeout:
+            changed = {
+                node: seen.changed_at
+                for node, seen in self._seen.items()
+                if seen.role == role and seen.status in statuses and now - seen.changed_at < self._timeout
+            }
+            known = _LiveThen(now, min(changed.values(), default=math.inf), frozenset(changed))
+            self._live[role, statuses] = known
+        return known.nodes
 
 
 class Machine(Protocol):

@@ -39,13 +39,13 @@ def files(store: SlowListing) -> NodeFiles:
     return NodeFiles(store, lambda: store.now)  # type: ignore[arg-type]
 
 
-def test_a_thousand_names_are_gone_through_twice_a_second() -> None:
+def test_a_thousand_names_are_gone_through_once_a_second() -> None:
     store = slow(PAGE)
     found = files(store)
     for _ in range(20):
         assert len(found.find(PREFIX, [])) == PAGE
         store.now += TOOK
-    assert store.listings in (4, 5)
+    assert store.listings == 3
 
 
 def test_a_folder_is_asked_for_no_tag_that_nobody_needs() -> None:

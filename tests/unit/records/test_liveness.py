@@ -6,6 +6,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swarm.records.liveness import ACTIVE, MOST_LIVES, STARTING, STOPPED, Liveness
 from swarm.wire.messages import PeerFile
@@ -172,3 +174,33 @@ def test_a_registration_that_is_written_again_is_a_sign_of_life_of_whoever_was_s
     see(liveness, 15.0, "alice", beat=1)
     liveness.stir(["alice"], 16.0)
     assert live(liveness, 20.0) == set(), "an old file lay there when it was read"
+
+
+NODES = st.sampled_from(["alice", "bob"])
+SEEN = st.tuples(NODES, st.integers(0, 4), st.sampled_from([ACTIVE, ACTIVE, STARTING, STOPPED]))
+LOOK = st.tuples(st.sampled_from([0.0, 1.0, 6.0, 11.0]), st.one_of(SEEN, NODES, st.none()))
+"""Seconds that pass; then a beat that is read, a changed tag, or nothing new."""
+
+
+@given(st.lists(LOOK, max_size=20), st.floats(0.0, 5.0))
+def test_who_is_asked_at_every_look_gives_the_same_answers_as_who_is_asked_once(
+    looks: list[tuple[float, tuple[str, int, str] | str | None]], ago: float
+) -> None:
+    often, now = Liveness(10.0), 0.0
+    for count, (passed, found) in enumerate(looks):
+        now += passed
+        note(often, now, found)
+        once, then = Liveness(10.0), 0.0
+        for earlier, before in looks[: count + 1]:
+            then += earlier
+            note(once, then, before)
+        assert live(often, now) == live(once, now)
+        assert live(often, now - ago) == live(once, now - ago), "by what was seen until then"
+
+
+def note(liveness: Liveness, now: float, found: tuple[str, int, str] | str | None) -> None:
+    if isinstance(found, str):
+        liveness.stir([found], now)
+    elif found:
+        node, beat, status = found
+        see(liveness, now, node, beat=beat, status=status)
