@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import improvement
+from swarm.plugins.study.analysis.significance import paired
 from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.seed_tables import read_tables
 from swarm.plugins.study.report.write import tables as tables_of
@@ -41,6 +42,13 @@ LONGER = (20, *HORIZONS, 150)
 """The same where runs are longer."""
 BUDGETS = (5_000, 12_000, 34_000)
 """Tokens that a node has written when its reward of the ten rounds before is looked at."""
+EXAMINED = {
+    "": (),
+    "_new": ("arc_1d", "calendar_arithmetic", "propositional_logic"),
+    "_asked": ("base_conversion", "binary_matrix", "fraction_simplification"),
+}
+"""Tasks of which the exam is told apart: all; those whose exam texts no training had; those with the most that some had
+(benchmarks/seen_questions.py)."""
 FACTORS = " | ".join(f"x{_estimate(factor, '.2f')}" for factor in ("format", "content"))
 
 
@@ -101,6 +109,8 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
     for table in (adaptive, *_tables(frames_of(tables))):
         for row in table.to_dict("records"):
             found.setdefault(str(row["configuration"]), {}).update({str(name): value for name, value in row.items()})
+    for name, told in _examined(evidence):
+        found[name] |= told
     final = {str(name): rows["final_reward"].tolist() for name, rows in runs}
     rounds = evidence.rounds
     for own in found.values():
@@ -114,6 +124,30 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
             own |= {"final_lead": lead.value, "final_lead_low": lead.low, "final_lead_high": lead.high}
             own |= {f"lead_{last}": _lead(own[f"by_{last}"], _reward_by(rounds, baseline, last)) for last in LONGER}
     return found
+
+
+def _examined(evidence: Evidence) -> Iterator[tuple[str, dict[str, float]]]:
+    """Of an exam at several moments: a configuration and its pass@k, and what it has beyond the declared one."""
+    if len(evidence.exams) == 0 or evidence.exams["rounds_done"].nunique() < 3:
+        return
+    baseline = evidence.record.declared[0].baseline
+    for which, tasks in EXAMINED.items():
+        rows = evidence.exams[evidence.exams["task"].isin(tasks or evidence.exams["task"])]
+        means = rows.groupby(["configuration", "rounds_done", "seed"], observed=True)
+        for k in (1, 8, 32):
+            by_run = means[f"pass_at_{k}"].mean()
+            for (name, rounds), own in by_run.groupby(level=[0, 1], observed=True):
+                told = f"{k}_after_{rounds}{which}"
+                beyond = paired(own.tolist(), by_run.loc[baseline, rounds].tolist())
+                yield (
+                    name,
+                    {
+                        f"pass_at_{told}": own.mean(),
+                        f"beyond_{told}": own.mean() - by_run.loc[baseline, rounds].mean(),
+                        f"beyond_{told}_low": beyond.low,
+                        f"beyond_{told}_high": beyond.high,
+                    },
+                )
 
 
 def _shares(own: dict[str, Any], found: dict[str, dict[str, Any]]) -> dict[str, float]:
@@ -206,6 +240,12 @@ def _leads(other: str) -> str:
     return f"{_over(other)} | {{0[against_{other}_p_holm]:p}}"
 
 
+def _pass(k: int, rounds: int, which: str = "") -> str:
+    """pass@k of both sides, and the difference."""
+    told = f"{k}_after_{rounds}{which}"
+    return f"{{1[pass_at_{told}]:.3f}} | {{0[pass_at_{told}]:.3f}} | {_estimate(f'beyond_{told}', '+.3f')}"
+
+
 def _on(page: str, *pieces: Published) -> Iterator[Published]:
     return (piece._replace(page=page) for piece in pieces)
 
@@ -248,6 +288,13 @@ PUBLISHED = (
             "| pass@1 {0[ended_pass_at_1]:.3f}; from the other start {2[ended_pass_at_1]:.3f} | 8/0: "
             "{1[ended_pass_at_1]:.3f}; {3[ended_pass_at_1]:.3f} |",
             "rare-4/4, rare-8/0, demo-4/4, demo-8/0",
+        ),
+        _of(
+            "pass-at-k",
+            f"pass@1 {_estimate('beyond_1_after_40', '+.3f')} after 40 rounds, "
+            f"{_estimate('beyond_1_after_100', '+.3f')} after 100 | 8/0: {{1[pass_at_1_after_40]:.3f}}, "
+            "{1[pass_at_1_after_100]:.3f} | 8x100, {0[n]:.0f}",
+            "4/4, 8/0",
         ),
         _of("ten-seeds", f"| {PAIRED} | 6/2: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "supply, 6/2"),
         _of(
@@ -380,6 +427,25 @@ PUBLISHED = (
                 ("tiny-2-qwen2-rare", "rare-8/0", "40"),
                 ("tiny-2-qwen2-rare", "rare-4/4", "72"),
             )
+        ),
+        *(
+            _of("pass-at-k", f"| {rounds} | {_pass(1, rounds)} | {_pass(32, rounds)} |", "4/4, 8/0")
+            for rounds in (20, 40, 60, 80, 100)
+        ),
+        *(
+            _of("pass-at-k", f"| {shown} | {_pass(1, rounds, which)} | {_pass(32, rounds, which)} |", "4/4, 8/0")
+            for which, told in (("_new", "never asked"), ("_asked", "mostly asked"))
+            for rounds, shown in ((40, f"{told}, after 40"), (100, f"{told}, after 100"))
+        ),
+        _of("pass-at-k", f"4/4 earns {PAIRED}, p = {{0[declared_p]:p}}, over 8/0's {{1[mean]:.1f}} of 800", "4/4, 8/0"),
+        _of("pass-at-k", "In the last ten rounds both earn {0[final_reward]:.2f} of 1", "4/4"),
+        _of("pass-at-k", "In the last ten rounds both earn {0[final_reward]:.2f} of 1", "8/0"),
+        _of(
+            "pass-at-k",
+            "4/4 after 40 rounds stands at {0[pass_at_1_after_40]:.3f}, {0[pass_at_8_after_40]:.3f} and "
+            "{0[pass_at_32_after_40]:.3f} for k = 1, 8 and 32, 8/0 after 60 rounds at {1[pass_at_1_after_60]:.3f}, "
+            "{1[pass_at_8_after_60]:.3f} and {1[pass_at_32_after_60]:.3f}",
+            "4/4, 8/0",
         ),
     ),
     *_on(
