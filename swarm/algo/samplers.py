@@ -4,16 +4,19 @@
 there, so all of it is read, verified and scored first: their cost grows with the swarm.
 
 A sampler gets the informative groups of the pool in a fixed order, J, and a generator that is seeded by run, node and
-round, and gives at most J of them. It looks at nothing else, so that a run can be repeated.
+round, and gives at most J of them. One that has an attribute `by_rewards` that is true gets a keyword `rewards`, too:
+what the node's own questions earned, by task (OwnRewards). It looks at nothing else, so that a run can be repeated.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from statistics import pvariance
 
+from swarm.algo.adaptive_rule import NO_VALUES, RunningMean
 from swarm.types import ScoredGroup
 
 Sampler = Callable[[Sequence[ScoredGroup], int, Random], list[ScoredGroup]]
@@ -62,6 +65,35 @@ def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[Sco
 
 
 SAMPLERS: Mapping[str, Sampler] = {"whole-pool": whole_pool, "informative": informative, "balanced": balanced}
+
+
+class OwnRewards:
+    """Moving averages of what a node's own questions earned, by task: over the rounds in which it was asked.
+
+    They follow from the node's rows alone, so a node that comes back has them again.
+    """
+
+    STEP = 0.2
+    """Weight of a round once five are there."""
+
+    def __init__(self) -> None:
+        self._by_task: dict[str, RunningMean] = {}
+
+    def observe(self, rewards: Mapping[str, float]) -> None:
+        """Takes up the mean rewards of one round, by task."""
+        for task, reward in rewards.items():
+            self._by_task[task] = self._by_task.get(task, NO_VALUES).updated(reward, self.STEP)
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Returns task -> mean reward, of the tasks that were asked so far."""
+        return {task: mean.value for task, mean in self._by_task.items()}
+
+
+def knowing(sampler: Sampler, own: OwnRewards) -> Sampler:
+    """Returns the sampler as it samples after these rounds."""
+    by_rewards: Callable[..., list[ScoredGroup]] = sampler
+    return partial(by_rewards, rewards=own.means) if getattr(sampler, "by_rewards", False) else sampler
 
 
 class PeerQuota:

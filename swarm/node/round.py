@@ -28,6 +28,7 @@ from anyio.abc import TaskGroup
 
 from swarm.algo.advantages import Scaling, group_advantages
 from swarm.algo.registry import advantage_scaling, sampler
+from swarm.algo.samplers import OwnRewards, knowing
 from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
@@ -87,6 +88,7 @@ class Rounds:
         self.rounds_trained = rounds_trained
         """Rounds that changed the weights."""
         self._sampler = sampler(ctx.settings.sampler)
+        self._own_rewards = OwnRewards()
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._schedule = IJSchedule(ctx.settings, ctx.node_id)
         self._files = RoundFiles(ctx)
@@ -119,6 +121,7 @@ class Rounds:
             return RoundKey(0)
         for row in lived:
             self._schedule.observe(row)
+            self._own_rewards.observe(row.task_rewards)
             self._intake.remember(row)
         last = lived[-1]
         self._trained.recall(rows)
@@ -217,7 +220,8 @@ class Rounds:
         sample = await self._intake.draw(self._wanted(key, count), draw.sources, draw.until, tasks)
         if self._sampler:
             rng = derive_random(self._ctx.settings.seed, "external", self._ctx.node_id, *key)
-            return External(sample_external(sample.groups, count, rng, self._sampler, most), sample)
+            chooses = knowing(self._sampler, self._own_rewards)
+            return External(sample_external(sample.groups, count, rng, chooses, most), sample)
         return External(first_of_each_peer(sample.informative, most)[:count], sample)
 
     async def _update(self, half: OwnHalf, drawn: External) -> Updated:
@@ -247,6 +251,7 @@ class Rounds:
         self._totals.add_up(row)
         self._ctx.pace.observe(row)
         self._schedule.observe(row)
+        self._own_rewards.observe(row.task_rewards)
         return row
 
     async def _submit(self, row: MetricsRow, played: PlayedRound) -> None:

@@ -1,8 +1,8 @@
-"""Control rules for adaptive I/J: a constant J and a random J, which ignore all signals."""
+"""Control rules for adaptive I/J: a constant, a random and a late J, which ignore all signals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
@@ -34,3 +34,21 @@ class RandomSplit:
 
     def observe(self, seen: RoundSignals) -> RandomSplit:
         return self
+
+
+@dataclass(frozen=True)
+class Late:
+    """J is 0 for the first FROM rounds and then what it was to be at the start: peers that come late."""
+
+    settings: RuleSettings
+    rounds: int = 0
+    """That are done."""
+    baseline: None = None
+
+    FROM = 50
+
+    def wanted(self, rng: Random) -> float:
+        return self.settings.initial_j if self.rounds >= self.FROM else 0.0
+
+    def observe(self, seen: RoundSignals) -> Late:
+        return replace(self, rounds=seen.round + 1)

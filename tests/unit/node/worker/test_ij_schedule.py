@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
+from swarm.algo.samplers import OwnRewards
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import LITERAL_RULES
 from swarm.node.sharing.admission import AssignedQuestions
@@ -224,3 +225,28 @@ async def test_a_sampler_is_chosen_by_its_name(layout: Layout) -> None:
     entries = rollouts_of(layout, 0, "bob").rollouts
     external = [group.prompt for group in policy.trained[0] if group.external]
     assert external == [entries[slot][0].prompt for slot in sorted(entries)][-2:]
+
+
+def telling(groups: Sequence[ScoredGroup], count: int, rng: Random, rewards: Mapping[str, float]) -> list[ScoredGroup]:
+    """A sampler that asks what the node's own questions earned."""
+    TOLD.append(dict(rewards))
+    return list(groups)[:count]
+
+
+telling.by_rewards = True  # type: ignore[attr-defined]
+TOLD: list[dict[str, float]] = []
+
+
+async def test_a_sampler_is_told_what_the_own_questions_earned_also_after_a_restart(layout: Layout) -> None:
+    TOLD.clear()
+    make_ghost(layout, "bob", rounds=4)
+    kind: dict[str, Any] = {"external_groups": 2, "sampler": f"{__name__}:telling", "liveness_timeout": 60.0}
+    for rounds in (range(2), range(2, 4)):
+        await play_to_the_end(layout, rounds, make_worker(layout, "alice", FakePolicy(), **kind))
+    own, expected = OwnRewards(), []
+    for row in rows_of(layout, "alice"):
+        expected.append(own.means)
+        own.observe(row.task_rewards)
+    assert TOLD == expected
+    assert len(TOLD) == 4
+    assert TOLD[-1]
