@@ -247,6 +247,6 @@ async def test_a_sampler_is_told_what_the_own_questions_earned_also_after_a_rest
     for row in rows_of(layout, "alice"):
         expected.append(own.means)
         own.observe(row.task_rewards)
-    assert TOLD == expected
+    assert expected == TOLD
     assert len(TOLD) == 4
     assert TOLD[-1]
