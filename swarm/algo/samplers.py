@@ -37,10 +37,20 @@ def informative(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[
     """Samples without replacement, each draw in proportion to the variance of a group's rewards.
 
     Groups of which half the answers are right come most often, those with one odd answer among G seldom: their gradient
-    rests on that one answer. Weighted sampling by exponential keys: Efraimidis and Spirakis, "Weighted random sampling
-    with a reservoir", Information Processing Letters 97 (2006), where the largest u^(1/w) are the smallest -log(u)/w.
+    rests on that one answer.
     """
-    keyed = [(rng.expovariate(pvariance(scored.rewards)), place) for place, scored in enumerate(groups)]
+    return weighted(groups, count, rng, lambda scored: pvariance(scored.rewards))
+
+
+def weighted(
+    groups: Sequence[ScoredGroup], count: int, rng: Random, weight: Callable[[ScoredGroup], float]
+) -> list[ScoredGroup]:
+    """Samples without replacement, each draw in proportion to a weight above 0.
+
+    By exponential keys: Efraimidis and Spirakis, "Weighted random sampling with a reservoir", Information Processing
+    Letters 97 (2006), where the largest u^(1/w) are the smallest -log(u)/w.
+    """
+    keyed = [(rng.expovariate(weight(scored)), place) for place, scored in enumerate(groups)]
     return [groups[place] for _, place in sorted(keyed)[:count]]
 
 

@@ -205,9 +205,7 @@ class PeerReader:
         self._listed: Mapping[str, Entry] = {}
         """The listing that was gone through last."""
         self._peers: dict[str, PeerFile] = {}
-        """What could be read of it, by name."""
-        self._in_order: list[PeerFile] = []
-        """The same, sorted."""
+        """What could be read of it, in the order of names."""
 
     def read(
         self,
@@ -235,7 +233,7 @@ class PeerReader:
         is_new = listed is not self._listed
         found = (listed if is_new else {}) | (self._files.by_name(keys.PEERS, at_once) if max_age else {})
         if not found and not is_new:
-            return Registrations(self._in_order, [], frozenset())
+            return Registrations([*self._peers.values()], [], frozenset())
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_REGISTRATIONS])
         now, pause = self._now(), max(self._pause, len(nodes) / MOST_A_SECOND if self._pause else 0.0)
@@ -250,10 +248,9 @@ class PeerReader:
             self._seen = {node: self._seen[node] for node in nodes}
         others = {} if is_new else {node: peer for node, peer in self._peers.items() if node not in looked_at}
         peers = others | {node: peer for node, peer in looked_at.items() if peer}
-        self._listed, self._peers = listed, peers
-        self._in_order = [peers[node] for node in sorted(peers)]
+        self._listed, self._peers = listed, {node: peers[node] for node in sorted(peers)}
         fresh = [peer for node in new if (peer := looked_at[node])]
-        return Registrations(self._in_order, fresh, stirred)
+        return Registrations([*self._peers.values()], fresh, stirred)
 
     def read_one(self, node: str) -> PeerFile | None:
         """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""

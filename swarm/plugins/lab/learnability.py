@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
+from swarm.algo.samplers import weighted
 from swarm.types import ScoredGroup
 
 LEAST = 1e-3
@@ -30,8 +31,7 @@ LEAST = 1e-3
 def learnability(
     groups: Sequence[ScoredGroup], count: int, rng: Random, rewards: Mapping[str, float]
 ) -> list[ScoredGroup]:
-    """Samples without replacement, each draw in proportion to (1 - r)^2 of a group's task, by exponential keys as
-    swarm.algo.samplers.informative does.
+    """Samples without replacement, each draw in proportion to (1 - r)^2 of a group's task.
 
     Args:
         rewards: task -> mean reward of the own questions, 0 to 1.
@@ -41,8 +41,7 @@ def learnability(
         left = 1.0 - min(1.0, max(0.0, rewards.get(scored.group.question.task, 0.0)))
         return max(LEAST, left**2)
 
-    keyed = [(rng.expovariate(weight(scored)), place) for place, scored in enumerate(groups)]
-    return [groups[place] for _, place in sorted(keyed)[:count]]
+    return weighted(groups, count, rng, weight)
 
 
 learnability.by_rewards = True  # type: ignore[attr-defined]
