@@ -335,14 +335,17 @@ PUBLISHED = (
         "study/sharing.md",
         _of("sapo", f"| 8/0 | {MEAN} |", "8/0"),
         *(_of("sapo", f"| {name} | {MEAN} | {EFFECT} | {_P} | {FACTORS} |", name) for name in ("6/2", "4/4", "2/6")),
-        *(_of("empty-update", f"| {name} | {MEAN} | {EFFECT} |", f"skip-{name}") for name in ("6/2", "4/4", "2/6")),
+        _of(
+            "empty-update",
+            f"6/2 {EFFECT}, 4/4 {_at(1, EFFECT)}, 2/6 {_at(2, EFFECT)}. 8/0 with the skip",
+            *("skip-6/2", "skip-4/4", "skip-2/6"),
+        ),
         *(
             _of("sapo", f"| {name} | " + " | ".join(f"{{0[by_{n}]:.1f}}" for n in HORIZONS) + " |", name)
             for name in ("8/0", "4/4")
         ),
         _of("sapo", " | ".join(f"+{{0[lead_{n}]:.0f}} %" for n in HORIZONS), "4/4"),
         _of("sapo", f"{_LATE} over 8/0, whose mean reward is {{1[final_reward]:.3f}} of 1", "4/4, 8/0"),
-        _of("empty-update", f"| 8/0 | {MEAN} | |", "skip-8/0"),
         _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0"),
         *(
             _of(
