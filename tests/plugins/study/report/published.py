@@ -183,8 +183,9 @@ def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
     yield from (found[name] for name in (*plain, "comparison") if name in found)
     declared = found.get("declared", pd.DataFrame(columns=["measure", "baseline"]))
     for measure, rows in declared.groupby("measure"):
-        short = measure in ("cumulative_reward", "learned_from_others")
-        yield _prefixed(rows, "declared_" if short else f"declared_{measure}_")
+        yield _prefixed(rows, f"declared_{measure}_")
+        if measure in ("cumulative_reward", "learned_from_others"):
+            yield _prefixed(rows, "declared_")
     for baseline, rows in declared.groupby("baseline"):
         yield _prefixed(rows, f"against_{baseline}_")
     if "rounds_to_threshold" in found:
@@ -218,6 +219,8 @@ _POISONED = (
 _COSTS = _estimate("declared_honest_reward_improvement", "+.1f", " %")
 _NEARER = _estimate("declared_planters_logprob_difference", "+.2f")
 _P = "{0[declared_p_holm]:p}"
+_EARNS = _estimate("declared_cumulative_reward_improvement", "+.1f", " %")
+_P_EARNS = "{0[declared_cumulative_reward_p_holm]:p}"
 _REUSE = _estimate("declared_improvement", "+.1f", " %", ".1f")
 _PRICE = "{0[final_reward]:.3f} | {0[tokens_generated]:,.0f} | {0[bytes_per_reward]:,.0f}"
 _LATE = _estimate("final_lead", "+.1f", " %")
@@ -297,6 +300,11 @@ PUBLISHED = (
             "4/4, 8/0",
         ),
         _of("ten-seeds", f"| {PAIRED} | 6/2: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "supply, 6/2"),
+        _of(
+            "learnability",
+            f"| {_EARNS} | a uniform draw, 16/8: {{1[mean]:.1f}} of 300 | 3x100, {{0[n]:.0f}} |",
+            "16/8-learnability, 16/8",
+        ),
         _of(
             "specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together, alone"
         ),
@@ -475,6 +483,24 @@ PUBLISHED = (
             "supply-measured, 6/2",
         ),
         _of("second-try", f"`supply-measured` over `supply`, paired | {_leads('supply')} |", "supply-measured"),
+        *(
+            _of("learnability", f"| {name} | {MEAN} | | | {{0[others_last]:.3f}} |", name.strip("`"))
+            for name in ("16/8", "`late`", "24/0")
+        ),
+        *(
+            _of(
+                "learnability",
+                f"| `{name}` | {MEAN} | {_EARNS} over {other} | {_P_EARNS} | {{0[others_last]:.3f}} |",
+                name,
+            )
+            for name, other in (("16/8-learnability", "16/8"), ("supply", "16/8"), ("late-learnability", "`late`"))
+        ),
+        _of("learnability", "moves J to {0[mean_adaptive_J]:.1f} on average", "supply"),
+        _of(
+            "learnability",
+            f"others' tables, +{_DIFFERENCE.replace(' to ', ' to +')}, p = {_P}".replace("(", "(+"),
+            "16/8-learnability",
+        ),
     ),
     *_on(
         "study/specialists.md",
