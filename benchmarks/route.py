@@ -34,7 +34,6 @@ OFF = {
     "conversations": ("node/worker/conversing.py", "tasks/conversation.py"),
     "adaptive I and J": ("algo/adaptive_rule.py", "algo/adaptive.py"),
     "signatures": ("signing/",),
-    "a generation server": ("served/", "endpoint/"),
     "several nodes of one process": ("node/process/together.py",),
 }
 """Features that are off at the defaults, and where they live below `swarm/`. Groups that come one by one and mixtures

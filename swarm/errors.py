@@ -15,7 +15,6 @@
     ├── ScoringError            the scoring children cannot be kept alive                 exit 1
     ├── ClusterError            a cluster does not take a job                             exit 1
     ├── SpendingCapError        an endpoint has cost as much as it may                    exit 1
-    ├── GenerationServerError   a generation server is away, or not the one that it should be  exit 1
     ├── PushError               a model cannot be pushed to the Hugging Face Hub          exit 1
     └── SinkError               a tracker of experiments takes no rows                    exit 1
 
@@ -170,20 +169,6 @@ class SpendingCapError(SwarmError):
         super().__init__(message)
         self.tokens = tokens
         self.money = money
-
-
-class GenerationServerError(SwarmError):
-    """A generation server is away for too long, or gives what cannot be of this node's policy.
-
-    Attributes:
-        away: it may be back later; else it refuses, or what it gives is wrong.
-    """
-
-    code = "SWARM-GENERATION-SERVER"
-
-    def __init__(self, message: str, *, away: bool = False) -> None:
-        super().__init__(message)
-        self.away = away
 
 
 class PushError(SwarmError):

@@ -350,44 +350,12 @@ class BatchingGenerator(Protocol):
         """Returns what `generate` of each returns or raises; it raises what fails for all."""
 
 
-class RemoteCompletions(Protocol):
-    """Completions that are written elsewhere."""
-
-    async def wait(self) -> None:
-        """Waits until they are there; this process may compute meanwhile. Cancelled, nobody writes on.
-
-        Raises:
-            GenerationServerError: they cannot be had.
-        """
-
-    def groups(self) -> Groups:
-        """Returns the groups, once they have been waited for; called through the node's Compute.
-
-        Raises:
-            GenerationServerError: they cannot be of the policy that was asked.
-        """
-
-
-class RemoteUse(NamedTuple):
-    """Says how asking elsewhere went, since it was last taken."""
-
-    retries: int = 0
-    """Requests that had to be repeated."""
-    gap: float | None = None
-    """Mean |trainer - server| log-prob over the tokens that were checked, nats; None: none was."""
-    away: bool = False
-    """Some completions were written here, for the server was away."""
-
-
 @runtime_checkable
 class RemoteGenerator(Protocol):
-    """A generator that asks a server: `generate` in three steps, of which the middle one needs no Compute."""
+    """A generator whose completions are written elsewhere, so that its calls need no Compute."""
 
-    def ask(self, call: GenerationCall) -> RemoteCompletions:
-        """Begin, with the weights as they are now; called through the node's Compute."""
-
-    def take_use(self) -> RemoteUse | None:
-        """Returns how asking went since the last call, and begins anew; None: that is no figure of a row."""
+    async def write(self, call: GenerationCall) -> Groups:
+        """Returns what `generate` does; this process may compute meanwhile. Cancelled, nobody writes on."""
 
 
 class Trainer(Protocol):

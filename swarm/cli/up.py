@@ -55,7 +55,6 @@ from swarm.records.history import NodeHistory, read_to_sum_up
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.starts import last_starts
-from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -220,7 +219,6 @@ def _planned_swarm(
     settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
     settings = replace(settings, clock="own") if no_coordinator else settings
     check_tasks(settings)
-    server_config(settings, "")
     return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base)
 
 

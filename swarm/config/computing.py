@@ -52,25 +52,6 @@ class OptimizerTable(SettingTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationServerTable(SettingTable):
-    """Declares which server writes a worker's completions."""
-
-    url: Text | None = setting(None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True)
-    """Address of the server, such as `http://127.0.0.1:8000`; None: the worker itself generates."""
-    patience: Annotated[float, above(0)] = setting(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
-    """Seconds without a usable reply after which it counts as away; a request may take half of it."""
-    away: Literal["end", "own"] = setting("end", "SWARM_GENERATION_SERVER_AWAY")
-    """What a node does when the server is away: `end` ends it, `own` generates by itself and asks again in the next
-    round."""
-    key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
-    """The key that the server was started with (`--api-key`); None: it asks for none."""
-    folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER", reaches=True)
-    """Folder to which adapters are written; the server reads them under the same path. None: `adapters` in the key
-    folder. Never in the shared folder.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelSettings(SettingSection):
     """Declares what computes, and on what."""
 
@@ -105,8 +86,6 @@ class ModelSettings(SettingSection):
     """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
     scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker process."""
-    generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
-    """A vLLM server that writes a worker's completions with its adapter (docs/generators.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,8 +178,8 @@ class SharingSettings(SettingSection):
     terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
     """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
-    """A token whose publisher gives log-probs is weighed by min(this, own / publisher's probability). 0: no weighing.
-    None: 2 with a generation server, else 0.
+    """A token whose publisher gives log-probs is weighed by min(this, own / publisher's probability). None or 0: no
+    weighing.
     """
     publish_frequency: Literal["generation", "stage", "round"] = setting("stage", "ROLLOUT_PUBLISH_FREQUENCY")
     """When groups are published: `stage` with every stage, `round` once per round, `generation` each as soon as its
@@ -437,9 +437,7 @@ class Settings(
     @property
     def token_weight_cap(self) -> float:
         """Returns the importance cap that is in force."""
-        if self.importance_cap is None:
-            return 2.0 if self.generation_server.url else 0.0
-        return self.importance_cap
+        return self.importance_cap or 0.0
 
     def experiment_identity(self) -> dict[str, Any]:
         """Returns the settings that make two runs the same experiment; a running one refuses to go on with others.

@@ -69,7 +69,7 @@ class DeclaredTable(NamedTuple):
         """Returns flat name -> value, of what somebody says for the table.
 
         Raises:
-            ConfigError: it is no table, has a key that there is not, or a secret where others read it.
+            ConfigError: it is no table, or has a key that there is not.
         """
         said = self._parsed(value, source) if isinstance(value, str) else value
         if not isinstance(said, Mapping):
@@ -83,11 +83,6 @@ class DeclaredTable(NamedTuple):
                 raise ConfigError(
                     f"{self.variable} ({self.name}) has no key {quoted(key)}, got it from {source}{meant}"
                 )
-            if isinstance(value, str) and self.keys[key].metadata["secret"]:
-                raise ConfigError(
-                    f"{self.variable} ({self.name}) holds the secret {key!r} in {source}, which others can read: say "
-                    f"{self.keys[key].metadata['env'][0]}, which is never shown"
-                )
         return {flat[key]: part for key, part in said.items()}
 
     def _parsed(self, text: str, source: str) -> object:
@@ -99,9 +94,9 @@ class DeclaredTable(NamedTuple):
             raise self._no_table(text, source) from None
 
     def _no_table(self, value: object, source: str) -> ConfigError:
-        shown = "what is none" if any(f.metadata["secret"] for f in self.keys.values()) else quoted(value)
         return ConfigError(
-            f"{self.variable} ({self.name}) must be {A_TABLE}, of {', '.join(self.keys)}, got {shown} from {source}; "
+            f"{self.variable} ({self.name}) must be {A_TABLE}, of {', '.join(self.keys)}, got {quoted(value)} from "
+            f"{source}; "
             "correct it or leave it out"
         )
 

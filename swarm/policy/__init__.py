@@ -19,7 +19,6 @@ prompt            questions, conversations, the end of reasoning -> tokens
 lora              adapters beside the frozen layers of a base; which of them is in use
 shared_base       a base is loaded once in a process, and all its adapters are stacked
 peft_form         an adapter's folder, as PEFT and inference servers read it
-adapter_version   an adapter at one moment: its files for a server, and whether completions are of it
 snapshot          weights and optimizer <-> a folder of safetensors and JSON; an adapter and its base as one model
 parts             what plugins add to a trainer
 

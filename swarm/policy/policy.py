@@ -26,7 +26,7 @@ from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.shared_base import SharedBase, SharedBases
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import BatchingGenerator, Bill, GenerationCall, Generator, Groups, RemoteGenerator, Trainer
+from swarm.types import BatchingGenerator, Bill, GenerationCall, Generator, Groups, Trainer
 
 logger = get_logger(__name__)
 LEAVE_ON = f'SWARM_CHAT_TEMPLATE_ARGS={{"{SWITCH}": true}}'
@@ -47,8 +47,6 @@ class JoinedPolicy:
         self.batch_key: Hashable | None = getattr(generator, "batch_key", None)
         """The generator's; None for one that cannot be batched."""
         self.generate, self.has_room = generator.generate, generator.has_room
-        if isinstance(generator, RemoteGenerator):
-            self.ask, self.take_use = generator.ask, generator.take_use
         self.begin_update = trainer.begin_update
         self.finish_update = trainer.finish_update
         self.part = trainer.part

@@ -1,11 +1,9 @@
-"""Completions that are written elsewhere: by an endpoint, by a generation server, or by a person (plugins/person).
+"""Completions that are written elsewhere: by an endpoint, or by a person (plugins/person).
 
-    GenerationCall ─ask─▶ RemoteWriter ─▶ Generation: what next? ─Send─▶ endpoint | server | person
-                            groups ◀─ complete, or given up ◀─ Reply | Failure ◀────────┘
+    GenerationCall ─write─▶ RemoteWriter ─▶ Generation: what next? ─Send─▶ endpoint | person
+                              groups ◀─ complete, or given up ◀─ Reply | Failure ◀──┘
 
-    ask      the compute thread: nothing changes the weights meanwhile
-    wait     the node's event loop: the compute thread is free
-    groups   the compute thread again
+All of it runs on the node's event loop: the compute thread is free meanwhile.
 
 What all have in common:
 
@@ -18,6 +16,4 @@ generation        which request is sent next, and when it is over; carries that 
 What differs:
 
 endpoint          any OpenAI-compatible API: what it may cost, how it is looked at (endpoint_config, endpoint_forms)
-server            vLLM with a worker's own adapter: published there, its log-probs checked (server_config, server_forms,
-                  server_adapters)
 """

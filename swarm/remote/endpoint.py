@@ -196,11 +196,11 @@ class EndpointGenerator(RemoteWriter):
         reply = await to_thread.run_sync(read_reply, answer, config, form, prompt)
         if isinstance(reply, Failure):
             return reply._replace(detail=client.hidden(reply.detail))
-        (one,) = reply.completions
-        return reply._replace(completions=(msgspec.structs.replace(one, text=client.hidden(one.text)),))
+        text = client.hidden(reply.completion.text)
+        return reply._replace(completion=msgspec.structs.replace(reply.completion, text=text))
 
     # ── what people should know ─────────────────────────────────────────────────────────────────────────────────────
-    def _heard(self, outcome: Reply | Failure, _is_repeated: bool) -> None:
+    def _heard(self, outcome: Reply | Failure) -> None:
         self._say_state(outcome if isinstance(outcome, Failure) else None)
 
     def _say_state(self, failure: Failure | None) -> None:

@@ -99,7 +99,7 @@ class EndpointConfig:
     """System prompt and instruction; in a run those of the node's settings, whatever stands here."""
 
     def __post_init__(self) -> None:
-        check_url(self.base_url, "endpoint: base_url")
+        check_url(self.base_url)
         if self.key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
             raise ConfigError(
                 "endpoint: key_variable must be the NAME of an environment variable, such as OPENAI_API_KEY;"
@@ -170,14 +170,8 @@ class EndpointConfig:
         Raises:
             ConfigError: what is there can be no key, or it would go unencrypted over a network.
         """
-        return checked_key(
-            environ.get(self.key_variable or " ", ""),
-            self.base_url,
-            holder=f"endpoint: what the variable {self.key_variable} holds",
-            key=f"endpoint: the key of the variable {self.key_variable}",
-            ways="a tunnel to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours",
-            plain_http=self.plain_http_key,
-        )
+        value = environ.get(self.key_variable or " ", "")
+        return checked_key(value, self.base_url, self.key_variable, plain_http=self.plain_http_key)
 
 
 def _refused(name: str, expected: str, value: object) -> ConfigError:

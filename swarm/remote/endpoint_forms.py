@@ -129,7 +129,7 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
     finished = whole and choice.finish_reason in FINISHED
     spent, estimated = _spent(reply.usage, form, prompt, config.asking, reasoning + rest + beyond)
     completion = Completion(kept[: config.characters], finished)
-    return Reply((completion,), spent, estimated)
+    return Reply(completion, spent, estimated)
 
 
 def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, written: str) -> tuple[Tokens, int]:

@@ -20,9 +20,11 @@ import anyio
 
 from swarm.remote.limits import ServerLimits, backoff
 from swarm.remote.outcomes import FINAL, Failure, Kind, Reply, Tokens
-from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready, RemoteCompletions, RemoteUse
+from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready
 
-Reason = Literal["complete", "patience", "down", "spent", "failed"]
+Reason = Literal["complete", "patience", "down", "spent"]
+COUNTED: frozenset[Kind] = frozenset({"down", "late", "unreadable"})
+"""Failures that count against the repetitions of a request; all but the final ones are repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +35,8 @@ class Terms:
     """Most requests under way at once."""
     patience: float
     """For a generation: groups that are not complete by then are left out."""
-    renewed: bool = False
-    """The patience begins anew with each reply."""
-    whole: bool = False
-    """A question that is given up ends the generation."""
     repeats: int = 0
     """How often one request is repeated after failures that count."""
-    counted: frozenset[Kind] = frozenset({"down", "late", "unreadable"})
-    """Which do; all but the final ones are repeated."""
     pause: float = 0.0
     """Before the first repetition; twice as long each time."""
     longest_pause: float = 0.0
@@ -114,8 +110,6 @@ class Generation:
 
     # ── what comes next ─────────────────────────────────────────────────────────────────────────────────────────────
     def next(self, now: float) -> Send | RemoteWait | Done:
-        if self._terms.whole and any(group.given_up for group in self._groups):
-            return Done("failed")
         if not self._open:
             return Done("complete")
         if now >= self._deadline:
@@ -146,13 +140,11 @@ class Generation:
         return Send(request)
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
-    def replied(self, request: Request, reply: Reply, now: float) -> tuple[Completion, ...]:
+    def replied(self, request: Request, reply: Reply) -> tuple[Completion, ...]:
         """Takes a reply; returns its group's completions if it was the last of them, else nothing."""
         del self._under_way[request]
         self._settle(request, reply)
         self._limits.breaker.succeeded()
-        if self._terms.renewed:
-            self._deadline = now + self._terms.patience
         group = self._groups[request.question]
         group.replies[request.number] = reply
         if len(group.replies) < self._size or group.given_up:
@@ -160,14 +152,14 @@ class Generation:
         self._open.discard(request.question)
         return self._completions(group)
 
-    def failed(self, request: Request, failure: Failure, now: float) -> bool:
-        """Takes a failure; returns whether the request will be repeated."""
+    def failed(self, request: Request, failure: Failure, now: float) -> None:
+        """Takes a failure: the request is repeated, or its question given up."""
         waiting = self._under_way.pop(request)
         self._settle(request, failure)
         self._note(failure)
         terms = self._terms
         waiting.failures += 1
-        waiting.counted += failure.kind in terms.counted
+        waiting.counted += failure.kind in COUNTED
         pause = backoff(terms.pause, terms.longest_pause, waiting.failures, self._seed, *request, asked=failure.asked)
         waiting.since = now + pause
         if failure.kind == "throttled":  # all wait: a limit is the server's, not one request's
@@ -176,10 +168,8 @@ class Generation:
             self._limits.breaker.failed(now, at_once=failure.kind == "refused")
         if failure.kind in FINAL or waiting.counted > terms.repeats:
             self._give_up(request.question)
-        is_repeated = not self._groups[request.question].given_up
-        if is_repeated:
+        if not self._groups[request.question].given_up:
             self._waiting[request] = waiting
-        return is_repeated
 
     def _give_up(self, question: int) -> None:
         self._groups[question].given_up = True
@@ -210,12 +200,12 @@ class Generation:
     def _completions(self, group: _Group) -> tuple[Completion, ...]:
         if group.given_up or len(group.replies) < self._size:
             return ()
-        return tuple(one for number in range(self._size) for one in group.replies[number].completions)
+        return tuple(group.replies[number].completion for number in range(self._size))
 
 
 Ask = Callable[[Request], Awaitable[Reply | Failure]]
-Heard = Callable[[Reply | Failure, bool], None]
-"""Is told what came of a request, and whether it will be repeated."""
+Heard = Callable[[Reply | Failure], None]
+"""Is told what came of a request."""
 
 
 async def carry_out(
@@ -235,13 +225,12 @@ async def carry_out(
                     continue
                 with anyio.move_on_after(max(0.0, step.until - clock())):
                     request, outcome = await receive.receive()
-                    is_repeated = False
                     if isinstance(outcome, Failure):
-                        is_repeated = generation.failed(request, outcome, clock())
-                    elif (group := generation.replied(request, outcome, clock())) and ready:
+                        generation.failed(request, outcome, clock())
+                    elif (group := generation.replied(request, outcome)) and ready:
                         ready(request.question, group)
                     if heard:
-                        heard(outcome, is_repeated)
+                        heard(outcome)
             tasks.cancel_scope.cancel()
     assert isinstance(step, Done)
     return step.reason
@@ -266,36 +255,13 @@ class RemoteWriter:
         """Says yes, where nobody can tell."""
         return True
 
-    def take_use(self) -> RemoteUse | None:
-        """Returns nothing, where asking is no figure of a row."""
-        return None
-
     async def write(self, call: GenerationCall) -> Groups:
         """Has the completions written; a question that comes to nothing gets none."""
         raise NotImplementedError
 
-    def ask(self, call: GenerationCall) -> RemoteCompletions:
-        """Begin: nothing depends on the weights of this node."""
-        return _Written(self, call)
-
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> Groups:
-        """Generates in all three steps at once, for a caller without an event loop."""
-        asked = self.ask(GenerationCall(prompts, group_size, seed, ready))
-        asyncio.run(asked.wait())  # anyio.run sees the caller's loop in the context of a compute thread
-        return asked.groups()
-
-
-class _Written:
-    """One call. Implements swarm.types.RemoteCompletions."""
-
-    def __init__(self, writer: RemoteWriter, call: GenerationCall) -> None:
-        self._writer, self._call = writer, call
-        self._groups: Groups = []
-
-    async def wait(self) -> None:
-        self._groups = await self._writer.write(self._call)
-
-    def groups(self) -> Groups:
-        return self._groups
+        """Generates for a caller without an event loop."""
+        call = GenerationCall(prompts, group_size, seed, ready)
+        return asyncio.run(self.write(call))  # anyio.run sees the caller's loop in the context of a compute thread

@@ -45,14 +45,11 @@ def _in_json(character: str) -> str:
     return rf"(?:\\?{re.escape(character)}|\\u(?i:{ord(character):04x}))"
 
 
-def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain_http: bool = False) -> Key | None:
-    """Returns the key for a server, if it can be one and nobody on the way reads it; None: there is none.
+def checked_key(value: str, url: str, variable: str, *, plain_http: bool) -> Key | None:
+    """Returns the key that a variable holds, if it can be one and nobody on the way reads it; None: there is none.
 
     Args:
-        holder: where it comes from, as a message begins.
-        key: what it is called, likewise.
-        ways: what can be done where it would go unencrypted, beside https.
-        plain_http: it may.
+        plain_http: it may go unencrypted over a network.
 
     Raises:
         ConfigError: it can be no key, or would go unencrypted over a network.
@@ -60,18 +57,20 @@ def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain
     if not (value := value.strip()):
         return None
     if not (value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(f"{holder} is no key: it has spaces or characters that no header takes")
+        raise ConfigError(
+            f"endpoint: what the variable {variable} holds is no key: it has spaces or characters that no header takes"
+        )
     parts = urlsplit(url)
     if not (parts.scheme == "https" or is_loopback(parts.hostname or "") or plain_http):
-        raise ConfigError(f"{key} would go unencrypted to {url}: use https://, {ways}")
+        raise ConfigError(
+            f"endpoint: the key of the variable {variable} would go unencrypted to {url}: use https://, a tunnel to "
+            "127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours"
+        )
     return Key(value)
 
 
-def check_url(url: str, name: str) -> str:
-    """Returns the URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
-
-    Args:
-        name: of the setting, for messages.
+def check_url(url: str) -> None:
+    """Sees that it is the URL of a server. Where a key may be part of it, the message does not repeat it.
 
     Raises:
         ConfigError: it is none.
@@ -80,12 +79,13 @@ def check_url(url: str, name: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise ConfigError(f"{name} is no URL; expected one such as http://127.0.0.1:8000/v1") from None
+        raise ConfigError("endpoint: base_url is no URL; expected one such as http://127.0.0.1:8000/v1") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigError(f"{name} must have no user, password, query or fragment; a key has settings of its own")
+        raise ConfigError(
+            "endpoint: base_url must have no user, password, query or fragment; a key has settings of its own"
+        )
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise ConfigError(f"{name} must be a URL such as http://127.0.0.1:8000/v1, got {quoted(url)}")
-    return url
+        raise ConfigError(f"endpoint: base_url must be a URL such as http://127.0.0.1:8000/v1, got {quoted(url)}")
 
 
 def is_loopback(host: str) -> bool:

@@ -20,7 +20,6 @@ from swarm.harmless import printable
 from swarm.types import Completion
 
 Kind = Literal["throttled", "down", "late", "unreadable", "declined", "refused"]
-AWAY: frozenset[Kind] = frozenset({"throttled", "down", "late"})
 FINAL: frozenset[Kind] = frozenset({"declined", "refused"})
 
 _DOWN = frozenset({408, 409, 425})
@@ -37,7 +36,7 @@ class Tokens(NamedTuple):
 
 
 class Reply(NamedTuple):
-    completions: tuple[Completion, ...]
+    completion: Completion
     spent: Tokens = Tokens(0, 0)
     estimated: int = 0
     """How many of the tokens spent nobody counted."""

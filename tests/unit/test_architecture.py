@@ -139,8 +139,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/node/process/host.py": "/proc",
     "swarm/policy/leased.py": "a private folder of this machine",
     "swarm/node/worker/checkpoints.py": "the local folder of a bundle that the store has opened or takes over",
-    "swarm/policy/adapter_version.py": "a folder of adapters that server and node share",
-    "swarm/remote/server_adapters.py": "the folder of adapters that server and node share",
     "swarm/plugins/sinks/tensorboard.py": "the user's folder of sinks",
     "swarm/plugins/sinks/wandb.py": "the user's folder of sinks",
     "swarm/plugins/webdav/place.py": "a local file to send, and a copy of its own",

@@ -53,7 +53,6 @@ windows.pretend(*(windows.ANALYSIS if "analysis" in sys.argv else ()))
 import swarm
 left_out = ("__main__", "swarm.policy", "swarm.plugins.lab.warmup", "swarm.plugins.lab.mean_weights")
 left_out += ("swarm.planner.trace",)
-left_out += ("swarm.remote.server",)
 left_out += tuple(f"swarm.plugins.sinks.{kind}" for kind in ("tensorboard", "trackio", "wandb"))  # extras
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]
 names = [name for name in names if not any(word in name for word in left_out)]

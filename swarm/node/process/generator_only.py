@@ -130,7 +130,7 @@ class OnlyGenerates:
         self.name, self.tokenizer, self.repeats = generator.name, generator.tokenizer, generator.repeats
         self.generate, self.has_room = generator.generate, generator.has_room
         if isinstance(generator, RemoteGenerator):
-            self.ask, self.take_use = generator.ask, generator.take_use
+            self.write = generator.write
 
     @property
     def bill(self) -> Bill | None:

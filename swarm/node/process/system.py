@@ -102,11 +102,6 @@ async def measured_lag() -> AsyncIterator[LoopLag]:
         tasks.cancel_scope.cancel()
 
 
-def _within(timed: Timed, step: Callable[[], Result]) -> Result:
-    with timed():
-        return step()
-
-
 @contextmanager
 def compute_thread() -> Iterator[ThreadPoolExecutor]:
     """A thread for the length of the block; its end waits for the step in hand and cancels those that wait."""
@@ -152,7 +147,8 @@ class ComputeExecutor:
         """Generates together with those nodes of this process whose generators can be batched with this one. While a
         server writes, the compute thread is free."""
         if isinstance(generator, RemoteGenerator):
-            return await self._generate_elsewhere(generator, call, timed)
+            with timed():
+                return await generator.write(call)
         if self._together is None or not isinstance(generator, BatchingGenerator) or generator.batch_key is None:
             return await self.run(generate_now, generator, call, timed)
 
@@ -163,12 +159,6 @@ class ComputeExecutor:
 
         self._loop = asyncio.get_running_loop()
         return await self._together.generate(NodeCall(self._node_id, generator, call, running))
-
-    async def _generate_elsewhere(self, generator: RemoteGenerator, call: GenerationCall, timed: Timed) -> Groups:
-        asked = await self.run(_within, timed, partial(generator.ask, call))
-        with timed():
-            await asked.wait()
-        return await self.run(_within, timed, asked.groups)
 
     def tell(self, call: Callable[[], None]) -> None:
         """Calls a function soon in the event loop; any thread may ask for it."""

@@ -27,7 +27,6 @@ from swarm.planner.free_memory import process_memory
 from swarm.provenance import made_with, versions
 from swarm.records.files import id_of
 from swarm.records.made_by import refuse_foreign
-from swarm.remote.server_config import server_config
 from swarm.signing.trust import make_trust
 from swarm.store.base import Kind
 from swarm.store.place import open_place
@@ -113,7 +112,7 @@ async def worker_maker(
             universe=universe_of(ctx.settings),
             load_policy=partial(load, ctx.settings)
             if load
-            else partial(_load_policy, ctx.settings, ctx.node_id, bases, partial(first_day, ctx)),
+            else partial(_load_policy, ctx.settings, bases, partial(first_day, ctx)),
             task_source=scorer,
             prepare=scorer.start,
             compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
@@ -173,7 +172,6 @@ def _check_role(settings: Settings) -> None:
                 f"give it to that node alone (swarm join --role generator), or unset it"
             )
     endpoint_config(settings)
-    server_config(settings, settings.node_id or "")
     if settings.standby and settings.role != "coordinator":
         raise ConfigError(
             f"{variable('standby')}: only a coordinator stands by, got {variable('role')} {settings.role!r}; "
@@ -198,7 +196,6 @@ def _no_bases() -> SharedBases:
 
 def _load_policy(
     settings: Settings,
-    node_id: str = "",
     bases: Callable[[], SharedBases] = _no_bases,
     first: Callable[[], str] | None = None,
 ) -> Policy:
@@ -216,12 +213,7 @@ def _load_policy(
     policy = load_policy(settings.model[0], config, **loading)
     gc.collect()
     gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
-    joined = JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
-    if server := server_config(settings, node_id):
-        from swarm.remote.server import serve
-
-        return serve(joined, config, server)
-    return joined
+    return JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
 
 
 def _load_generator(settings: Settings, first: Callable[[], str] | None) -> Generator:

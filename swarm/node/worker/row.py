@@ -25,7 +25,7 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.steps import IJSchedule, PlayedRound, Updated
 from swarm.records.progress import NodeProgress
 from swarm.tasks.scoring import FULL_ANSWER
-from swarm.types import Bill, Generator, Likeliness, RemoteGenerator, ScoredGroup, TrainReport
+from swarm.types import Bill, Generator, Likeliness, ScoredGroup, TrainReport
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
@@ -123,7 +123,6 @@ class RowMaker:
         self._fill_times(row, opened.started, now)
         self._fill_spent(row)
         self._fill_bill(row)
-        self._fill_remote(row)
         return row
 
     def _fill_times(self, row: MetricsRow, begun: float, now: float) -> None:
@@ -133,13 +132,6 @@ class RowMaker:
         row.publishing = _as_told(self._ctx.writes.publishing.since(since), begun)
         row.fetching = _as_told(self._intake.fetching.since(since), begun)
         row.updating = _as_told(self._ctx.take_spans("train"), begun)
-
-    def _fill_remote(self, row: MetricsRow) -> None:
-        """Tells what a generation server gave since the last row, where there is one."""
-        if not isinstance(self._generator, RemoteGenerator) or (use := self._generator.take_use()) is None:
-            return
-        row.server_gap = UNSET if use.gap is None else use.gap
-        row.server_retries, row.server_away = use.retries, use.away
 
     def _fill_bill(self, row: MetricsRow) -> None:
         """Tells what generating has cost since the last row, where that costs anything."""

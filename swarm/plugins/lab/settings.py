@@ -80,16 +80,11 @@ class LabSettings(PluginSettings):
                 )
             return
         said = f"{variable('average_every')} = {self.average_every}"
-        others = (
-            ("generation_server", settings.generation_server.url, "a server writes with the adapter of an update"),
-            ("signing", settings.signing != "off", "files of weights are not signed"),
-        )
-        for name, at_work, why in others:
-            if at_work:
-                raise ConfigError(
-                    f"{said} and {variable(name)} = {settings.value(name)} exclude each other: {why}; "
-                    "leave one of them out"
-                )
+        if settings.signing != "off":
+            raise ConfigError(
+                f"{said} and {variable('signing')} = {settings.signing} exclude each other: files of weights are not "
+                "signed; leave one of them out"
+            )
         idle = [name for name, at in _OF_DILOCO.items() if getattr(self, name) != at]
         if self.averaging == "plain" and idle:
             raise ConfigError(

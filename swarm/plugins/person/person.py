@@ -159,7 +159,7 @@ class Person(RemoteWriter):
             if len(set(asked.given)) == 1:
                 self._show("all answers are the same: nobody can learn from them")
             asked.given, asked.done = [], asked.done + asked.answers
-        return Reply((Completion(text, finished=True),))
+        return Reply(Completion(text, finished=True))
 
     async def _answer(self, asked: _Round) -> str | None:
         """Returns the next answer, with its tags; None: the question is left out."""

@@ -225,7 +225,6 @@ EVERY_2 = {"SWARM_AVERAGE_EVERY": "2"}
     [
         ({"SWARM_AVERAGING": "diloco"}, "SWARM_AVERAGING = diloco has no effect"),
         (EVERY_2 | {"SWARM_SIGNING": "on"}, "SWARM_AVERAGE_EVERY = 2 and SWARM_SIGNING = on exclude each other"),
-        (EVERY_2 | {"SWARM_GENERATION_SERVER": "http://127.0.0.1:8000"}, "exclude each other: a server writes"),
         (EVERY_2 | {"SWARM_OUTER_RATE": "0.5"}, "SWARM_OUTER_RATE would have no effect"),
     ],
 )

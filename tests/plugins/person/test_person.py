@@ -50,10 +50,8 @@ class Desk:
         return self.screen.getvalue()
 
     async def answers(self, *prompts: str | Dialogue, group_size: int = 2) -> list[tuple[str, ...]]:
-        asked = self.person.ask(GenerationCall(prompts, group_size, 0))
         with anyio.fail_after(PATIENCE):
-            await asked.wait()
-        return texts(asked.groups())
+            return texts(await self.person.write(GenerationCall(prompts, group_size, 0)))
 
     def close(self) -> None:
         os.close(self._keyboard)

@@ -21,10 +21,10 @@ from swarm.wire.codec import encode
 from tests.unit.test_own_code import NAMED
 
 REACHING = {
-    "generation_server": "http://203.0.113.9",
+    "endpoint": {"base_url": "http://203.0.113.9/v1", "model": "m"},
     "push_repo": "mallory/models",
     "sinks": ["wandb"],
-    "adapter_folder": "/home/you",
+    "key_folder": "/home/you",
 }
 
 

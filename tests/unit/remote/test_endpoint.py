@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from structlog.testing import capture_logs
 
 from swarm.errors import ConfigError, SpendingCapError
 from swarm.instruction import INSTRUCTION
+from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.remote.endpoint import EndpointGenerator
 from swarm.remote.endpoint_config import EndpointConfig
 from swarm.remote.outcomes import Failure
@@ -154,7 +156,7 @@ def test_a_pause_beyond_patience_is_not_waited_for() -> None:
 def test_who_does_not_wait_any_more_pays_the_worst_case_of_what_is_under_way() -> None:
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(made.ask(GenerationCall(["?"], 2, 1)).wait)
+            tasks.start_soon(made.write, GenerationCall(["?"], 2, 1))
             await until(lambda: len(stub.asked) == 2)
             tasks.cancel_scope.cancel()
 
@@ -163,6 +165,24 @@ def test_who_does_not_wait_any_more_pays_the_worst_case_of_what_is_under_way() -
         asyncio.run(main())
         assert (made.usage.requests, made.usage.tokens_out) == (2, 512)
         assert made.usage.tokens_estimated == made.usage.tokens
+
+
+def test_while_an_endpoint_writes_the_node_computes_something_else() -> None:
+    computed = threading.Event()
+
+    def waiting(handler: Any, body: dict[str, Any]) -> None:
+        assert computed.wait(PATIENCE), "the compute thread is not free"
+        good()(handler, body)
+
+    async def main(executor: ComputeExecutor) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.generate, generator(stub), GenerationCall(["?"], 1, 1))
+            await until(lambda: stub.asked)
+            await executor.run(computed.set)
+
+    with serving(waiting) as stub, compute_thread() as thread:
+        asyncio.run(main(ComputeExecutor(time.monotonic, thread)))
+    assert computed.is_set()
 
 
 # ── an endpoint that is not there ─────────────────────────────────────────────────────────────────────────────────────

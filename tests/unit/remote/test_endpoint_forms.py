@@ -33,8 +33,7 @@ def reply(content: object = "7", reason: object = "stop", form: Form = "chat", *
 
 
 def read(body: bytes, **settings: Any) -> Completion:
-    (completion,) = read_whole(body, **settings).completions
-    return completion
+    return read_whole(body, **settings).completion
 
 
 def read_whole(body: bytes, **settings: Any) -> Reply:
@@ -136,7 +135,7 @@ def test_no_more_of_a_reply_is_looked_into_than_can_be_kept() -> None:
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 40 * 2**20
-    assert cut.completions == (Completion("", finished=False),)
+    assert cut.completion == Completion("", finished=False)
     assert cut.spent.reply > 600_000, "what was written may have to be paid for"
 
 
@@ -157,9 +156,8 @@ def test_any_json_is_a_reply_or_a_failure(value: object, form: Form) -> None:
     for shape in (value, {"choices": [value]}, {"choices": [{"message": value, "text": value}], "usage": value}):
         outcome = read_reply(json.dumps(shape).encode(), config(), form, "?")
         if isinstance(outcome, Reply):
-            (completion,) = outcome.completions
-            completion.text.encode()
-            assert len(completion.text) <= config().characters
+            outcome.completion.text.encode()
+            assert len(outcome.completion.text) <= config().characters
         else:
             assert (outcome.kind, outcome.billed) == ("unreadable", True)
 

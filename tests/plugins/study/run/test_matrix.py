@@ -125,16 +125,15 @@ def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> 
 
 
 def test_a_secret_reaches_runs_by_its_variable_alone_wherever_it_was_said(tmp_path: Path) -> None:
-    (tmp_path / "swarm.toml").write_text('[generation_server]\nurl = "http://h"\nkey = "hidden"\n', "utf-8")
+    (tmp_path / "swarm.toml").write_text('hub_token = "hidden"\n', "utf-8")
     file = str(tmp_path / "swarm.toml")
     shared = shared_settings(make_matrix(), {}, {}, file)
-    assert with_secrets({}, shared) == {"SWARM_GENERATION_SERVER_KEY": "hidden"}
+    assert with_secrets({}, shared) == {"HUGGINGFACE_ACCESS_TOKEN": "hidden"}
     assert ignored_settings(shared) == []
     record = resolved(make_matrix(), toml=Path(file))
-    assert record.settings["generation_server"] == "http://h"
     assert "hidden" not in str(record)
-    of_before = msgspec.structs.replace(record, settings={**record.settings, "generation_server_key": "hidden"})
-    assert "generation_server_key" not in stated(of_before)
+    of_before = msgspec.structs.replace(record, settings={**record.settings, "hub_token": "hidden"})
+    assert "hub_token" not in stated(of_before)
 
 
 @pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.metadata["secret"]])
