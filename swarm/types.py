@@ -110,8 +110,6 @@ class Turn(msgspec.Struct, frozen=True):
     """The environment's words. They are context: nothing is learnt of them."""
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
-    forced: tuple[int, int] | None = None
-    """As in Completion."""
 
 
 class Dialogue(msgspec.Struct, frozen=True):
@@ -135,9 +133,6 @@ class Completion(msgspec.Struct, frozen=True):
     """T_c natural-log probabilities at the sampling temperature, under the policy that wrote it."""
     earlier: tuple[Turn, ...] = ()
     """The turns before this one, in order; none in a task of one turn."""
-    forced: tuple[int, int] | None = None
-    """Of token_ids, where those begin that ended its reasoning, and how many they are: no choice of the model's, so
-    that nothing is learnt of them."""
 
     @property
     def texts(self) -> tuple[str, ...]:

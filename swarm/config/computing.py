@@ -105,8 +105,6 @@ class GenerationSettings(SettingSection):
         None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens", first=True
     )
     """Length limit of a completion; None: what the model's generation config says up to 1024, else 256."""
-    max_reasoning_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_REASONING_TOKENS")
-    """Tokens of a turn with no `</think>` or `<answer>` after which one is forced (docs/models.md); None: never."""
     stop: Names | None = setting(None, "SWARM_STOP")
     """Strings such as `</answer>` that end a completion and stay in it; None: only the end of text ends it."""
     system_prompt: Text | None = setting(None, "SWARM_SYSTEM_PROMPT")

@@ -294,7 +294,6 @@ def _check(settings: Settings, given: set[str]) -> Settings:
         settings = replace(settings, **{name: value for name, value in QUICK.items() if name not in given})
     _check_adaptive(settings, given)
     _check_stages(settings)
-    _check_reasoning(settings)
     _check_dynamic_sampling(settings)
     for one in FIELDS.declarations:
         if one.plugin in settings.plugins:
@@ -319,22 +318,6 @@ def _check_dynamic_sampling(settings: Settings) -> None:
         raise ConfigError(
             f"{said} may ask {most} questions a round, and peers take at most {variable('peer_groups')} = "
             f"{settings.limits.peer_groups} groups of a node: lower it, or raise {variable('peer_groups')} on all nodes"
-        )
-
-
-def _check_reasoning(settings: Settings) -> None:
-    if settings.max_reasoning_tokens is None:
-        return
-    budget = f"{variable('max_reasoning_tokens')} = {settings.max_reasoning_tokens}"
-    if settings.endpoint is not None:
-        raise ConfigError(
-            f"{budget} and {variable('endpoint')} exclude each other: nothing can be forced upon a server's model; "
-            "leave the budget out, and limit reasoning where the server is started or in extra_body of its table"
-        )
-    if settings.max_new_tokens is not None and settings.max_reasoning_tokens >= settings.max_new_tokens:
-        raise ConfigError(
-            f"{budget} must be less than {variable('max_new_tokens')} = {settings.max_new_tokens}, which is for "
-            "reasoning and answer together; lower the one or raise the other"
         )
 
 

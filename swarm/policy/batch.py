@@ -4,9 +4,8 @@
 
 End-of-text is part of the loss: own completions carry the sampled one, finished external ones get the model's, cut ones
 have none. A conversation is one row: what the environment said in it is read as context, like a prompt, and is no token
-of the completion for anything that counts, weighs or learns; nor is what ended a turn's reasoning. Prompts are padded
-on the left and what follows them on the right, so that every sequence is contiguous and its completion begins in one
-column.
+of the completion for anything that counts, weighs or learns. Prompts are padded on the left and what follows them on
+the right, so that every sequence is contiguous and its completion begins in one column.
 
 Sizes: K prompts of up to P tokens, N rows of up to T tokens behind them, M of these that a model wrote.
 
@@ -29,7 +28,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import torch
@@ -37,15 +36,7 @@ from torch import Tensor
 
 from swarm.instruction import OURS, Asking, answer_span
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import (
-    Spoken,
-    closing_ids,
-    decode_completion,
-    encode_prompt,
-    encode_turn,
-    join_turns,
-    written_places,
-)
+from swarm.policy.prompt import Spoken, decode_completion, encode_prompt, encode_turn, join_turns
 from swarm.types import Completion, TrainGroup, Turn
 
 EXTERNAL_LENGTHS = 4
@@ -63,7 +54,7 @@ class BatchRow:
     """Which group it belongs to: rows of one group share one forward pass of the prompt."""
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
-    """All that follows the prompt: of a conversation what the environment said, too, and what was forced."""
+    """All that follows the prompt: of a conversation what the environment said, too."""
     written: Sequence[int]
     """Places in token_ids of what a model wrote, ascending: of these alone there is a loss."""
     advantage: float
@@ -324,26 +315,11 @@ def _as_read(
     fresh = not group.external and not group.tokenizer and all(turn.token_ids is not None for turn in turns)
     sampled = fresh or ((use_claims or not group.external) and all(claim_holds(turn, group, model) for turn in turns))
     ids = [turn.token_ids or () for turn in turns] if sampled else [encode_turn(model, turn) for turn in turns]
-    forced = [turn.forced for turn in turns] if sampled else ()
-    spoken = join_turns(model, ids, [turn.reply for turn in completion.earlier], asking, forced)
+    spoken = join_turns(model, ids, [turn.reply for turn in completion.earlier], asking)
     known = sampled and all(turn.logprobs is not None for turn in turns)
-    logprobs = tuple(chain.from_iterable(map(_logprobs_of_written, turns))) if known else None
-    learned = _learned(ids, forced, model) if marked else None
+    logprobs = tuple(chain.from_iterable(turn.logprobs or () for turn in turns)) if known else None
+    learned = [of_answer for turn in ids for of_answer in answer_tokens(turn, model)] if marked else None
     return _Read(spoken, max(map(len, ids)), logprobs, learned)
-
-
-def _learned(
-    ids: Sequence[Sequence[int]], forced: Sequence[tuple[int, int] | None], model: LanguageModel
-) -> list[bool]:
-    """Says for each token that was written, over all turns, whether it belongs to an answer."""
-    turns = zip_longest(ids, forced)
-    marks = [(answer_tokens(turn, model), written_places(len(turn), span)) for turn, span in turns]
-    return [of_answer[place] for of_answer, places in marks for place in places]
-
-
-def _logprobs_of_written(turn: Turn | Completion) -> Sequence[float]:
-    logprobs = turn.logprobs or ()
-    return [logprobs[place] for place in written_places(len(logprobs), turn.forced)]
 
 
 def answer_tokens(token_ids: Sequence[int], model: LanguageModel) -> list[bool]:
@@ -366,8 +342,7 @@ def claim_holds(completion: Completion | Turn, group: TrainGroup, model: Languag
     """Tells whether the ids are this model's for exactly the text of one turn, and each has a log-prob.
 
     Special tokens would be invisible in the text, so there must be none but the end-of-text of a finished completion;
-    an own one, read back after a crash, may have been finished by a stop string instead. What is said to be forced is a
-    whole closing, for nothing is learnt of it; of an own one it is in range.
+    an own one, read back after a crash, may have been finished by a stop string instead.
     """
     ids, logprobs = completion.token_ids, completion.logprobs
     if not ids or logprobs is None or len(logprobs) != len(ids) or group.tokenizer != model.tokenizer_digest:
@@ -381,17 +356,5 @@ def claim_holds(completion: Completion | Turn, group: TrainGroup, model: Languag
         and (ended == completion.finished or (completion.finished and not group.external))
         and hidden_ids.isdisjoint(text_ids)
         and all(math.isfinite(value) and value <= 0 for value in logprobs)
-        and _forced_holds(completion.forced, ids, model, external=group.external)
         and decode_completion(tokenizer, list(text_ids)) == completion.text
     )
-
-
-def _forced_holds(
-    forced: tuple[int, int] | None, ids: tuple[int, ...], model: LanguageModel, *, external: bool
-) -> bool:
-    if forced is None:
-        return True
-    start, many = forced
-    if external:
-        return ids[start : start + many] in closing_ids(model.tokenizer)
-    return 0 <= start < start + many <= len(ids)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from swarm.policy.decode import Decoding
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import ForcedTokens, ReasoningBudget, decode_completion
+from swarm.policy.prompt import decode_completion
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,6 @@ class GeneratedSample:
     """By an end of text or a stop string, not by the limit."""
     stopped: bool = False
     """By a stop string: there is no end of text."""
-    forced: tuple[int, int] | None = None
-    """Forced tokens as in Completion; their log-probs are 0."""
 
 
 Ended = Callable[[int, list[GeneratedSample]], None]
@@ -141,7 +139,6 @@ def sample_in_parts(
     max_rows: int,
     ended: Ended | None = None,
     stops: StopStrings | None = None,
-    reasoning: ReasoningBudget | None = None,
     owner_K: Tensor | None = None,
 ) -> list[list[GeneratedSample]]:
     """`sample`, at most max_rows rows at once; prompts are parted first, then groups.
@@ -170,7 +167,6 @@ def sample_in_parts(
                 sampling=sampling,
                 ended=told if ended else None,
                 stops=stops,
-                reasoning=reasoning,
                 owner_K=None if owner_K is None else owner_K[part],
             )
             for k, group in zip(part, written, strict=True):
@@ -186,7 +182,6 @@ def sample(
     sampling: Sampling,
     ended: Ended | None = None,
     stops: StopStrings | None = None,
-    reasoning: ReasoningBudget | None = None,
     owner_K: Tensor | None = None,
 ) -> list[list[GeneratedSample]]:
     """G completions for each of K prompts.
@@ -197,7 +192,6 @@ def sample(
         uniform_K_G_T: as draw_uniforms makes it, T at least the model's max_new_tokens.
         ended: told of each group; what is computed is the same with it and without.
         stops: what else ends a completion; up to there its tokens are the same with them and without.
-        reasoning: ends reasoning that goes on for too long; no other row is changed by it.
         owner_K: where the model uses several adapters, the number of each prompt's.
     """
     model = decoding.model
@@ -207,16 +201,14 @@ def sample(
         limit_R = torch.tensor(limits).repeat_interleave(group_size)
         steps = int(limit_R.max())
         limit_R = limit_R.to(model.device)
-        prompt_of_row = [prompt for prompt in prompts for _ in range(group_size)]
-        forced = ForcedTokens(reasoning, prompt_of_row, limit_R) if reasoning else None
         uniform_R_T = uniform_K_G_T.flatten(0, 1).to(model.device)
-        transcript = _Transcript(limit_R, steps, model, stops, forced)
+        transcript = _Transcript(limit_R, steps, model, stops)
         decoder = decoding.begin(prompts, group_size=group_size, steps=steps, owner_K=owner_K)
         live_L = torch.arange(len(limit_R), device=model.device)
         untold = set(range(len(prompts))) if ended else set[int]()
         for step in range(steps):
             token_L, logprob_L = draw_tokens(decoder.logits, uniform_R_T[live_L, step], sampling)
-            token_L = transcript.append(live_L, step, token_L, logprob_L)
+            transcript.append(live_L, step, token_L, logprob_L)
             if (step + 1) % decoding.look_every == 0 or step + 1 == steps:
                 kept_l = transcript.unfinished(live_L)
                 if ended and (over := untold - set((live_L[kept_l] // group_size).tolist())):
@@ -239,29 +231,19 @@ class _Transcript:
     A row may run on for some steps after its end, until somebody looks. What it writes then is no part of the sample.
     """
 
-    def __init__(
-        self,
-        limit_R: Tensor,
-        steps: int,
-        model: LanguageModel,
-        stops: StopStrings | None,
-        forced: ForcedTokens | None,
-    ) -> None:
-        self._model, self._limit_R, self._stops, self._forced = model, limit_R, stops, forced
+    def __init__(self, limit_R: Tensor, steps: int, model: LanguageModel, stops: StopStrings | None) -> None:
+        self._model, self._limit_R, self._stops = model, limit_R, stops
         self._stopped = dict[int, int]()  # row -> its tokens up to and with a stop string
         self._eos = torch.tensor(sorted(model.eos_ids), device=model.device)
         self._token_R_T = torch.zeros(len(limit_R), steps, dtype=torch.long, device=model.device)
         self._logprob_R_T = torch.zeros(len(limit_R), steps, device=model.device)
         self._written = self._looked = 0
 
-    def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> Tensor:
-        """Returns one token of each live row: what it drew, unless another is forced; returns which it is."""
-        if self._forced:
-            token_L, logprob_L = self._forced.imposed(live_L, step, token_L, logprob_L, self._token_R_T)
+    def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> None:
+        """Takes one token of each live row."""
         self._token_R_T[live_L, step] = token_L
         self._logprob_R_T[live_L, step] = logprob_L
         self._written = step + 1
-        return token_L
 
     def unfinished(self, live_L: Tensor) -> Tensor:
         """Returns which of the live rows, unfinished when last looked at, are so still: indices into live_L."""
@@ -293,8 +275,7 @@ class _Transcript:
     def _sample(self, row: int, tokens: list[int], logprobs: list[float]) -> GeneratedSample:
         ended = tokens[-1] in self._model.eos_ids
         stopped = not ended and self._stopped.get(row) == len(tokens)
-        forced = self._forced.span(row, len(tokens)) if self._forced else None
-        return GeneratedSample(tuple(tokens), tuple(logprobs), ended or stopped, stopped, forced)
+        return GeneratedSample(tuple(tokens), tuple(logprobs), ended or stopped, stopped)
 
     def _lengths(self, token_r_T: Tensor, limit_r: Tensor) -> Tensor:
         """[r]: tokens up to and with the first end of text, or up to the limit."""

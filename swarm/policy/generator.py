@@ -23,7 +23,6 @@ from swarm.policy.generate import GeneratedSample, Sampling, StopStrings, draw_u
 from swarm.policy.lora import Adapter
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import (
-    ReasoningBudget,
     decode_completion,
     encode_dialogue,
     encode_prompt,
@@ -65,15 +64,13 @@ class ModelGenerator:
         self._config = config
         self._decoding: Decoding | None = None if shared else choose_decoding(model, config.decoding)
         self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
-        how = (model.max_new_tokens, self._sampling, config.stop, config.max_reasoning_tokens, config.decoding)
+        how = (model.max_new_tokens, self._sampling, config.stop, config.decoding)
         self.batch_key: Hashable | None = (id(shared), *how) if shared else None
         """Shared by generators whose calls can be one batch; None: it generates alone."""
         self._asking = config.asking
         self.thinking_off = switches_thinking_off(model.tokenizer, config.asking)
         """By the template's switch, which nobody set."""
         self._stops = StopStrings(model.tokenizer, config.stop) if config.stop else None
-        budget = config.max_reasoning_tokens
-        self._reasoning = ReasoningBudget(model.tokenizer, budget) if budget else None
         self._rows = MemoryBudget("generation", 2**16, halvings or Halvings())
 
     @property
@@ -155,7 +152,7 @@ class ModelGenerator:
             raise self.diverged()
         text_ids = sample.token_ids[:-1] if sample.finished and not sample.stopped else sample.token_ids
         text = decode_completion(self.model.tokenizer, list(text_ids))
-        return Completion(text, sample.finished, sample.token_ids, sample.logprobs, forced=sample.forced)
+        return Completion(text, sample.finished, sample.token_ids, sample.logprobs)
 
 
 class _Writing:
@@ -232,7 +229,6 @@ def _write(writings: Sequence[_Writing]) -> None:
             max_rows=rows,
             ended=ended if any(writing.call.ready for writing in writings) else None,
             stops=first._stops,
-            reasoning=first._reasoning,
             owner_K=owner_K,
         ),
         floor=1,

@@ -113,8 +113,6 @@ class GrpoConfig:
     """Keep tokens at least so likely as min_p times the likeliest one; 0 keeps all."""
     max_new_tokens: int | None = None
     """Longest completion, tokens; None: as suited_length."""
-    max_reasoning_tokens: int | None = None
-    """Tokens of a turn after which its reasoning is ended; None: never."""
     stop: tuple[str, ...] = ()
     """A completion ends behind the first of these strings, which stays in its text."""
     asking: Asking = OURS
@@ -186,7 +184,6 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         top_k=settings.top_k,
         min_p=settings.min_p,
         max_new_tokens=settings.max_new_tokens,
-        max_reasoning_tokens=settings.max_reasoning_tokens,
         stop=settings.stop or (),
         asking=asking_of(settings),
         loss=settings.loss,

@@ -117,7 +117,7 @@ class _Talk:
     @property
     def _turn(self) -> Turn:
         last = self.last
-        return Turn(last.text, last.finished, self.reply, last.token_ids, last.logprobs, last.forced)
+        return Turn(last.text, last.finished, self.reply, last.token_ids, last.logprobs)
 
     def say(self, answer: Sequence[Completion]) -> None:
         """The model's next turn; none where it has no room, or is not there: then that was all."""

@@ -18,7 +18,6 @@ from swarm.config.own_code import OwnCode
 from swarm.errors import ProtocolError
 from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGroup, Turn
 from swarm.wire.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile, TurnEntry
-from swarm.wire.turns import Forced
 
 MOST_GROUPS = 1024
 MOST_COMPLETIONS = 1024
@@ -27,8 +26,6 @@ MOST_TOKENS = 2**15
 """Tokens of one completion, for its token_ids and logprobs to be used."""
 _MOST_TOKEN_BYTES = 32 * MOST_TOKENS
 """No honest list of as many numbers is longer."""
-_MOST_FORCED_BYTES = 64
-"""Nor is one of two."""
 MOST_TOKENS_OF_FILE = 2**18
 """Tokens of one file that are read, in the order of its groups: 512 completions of 512 tokens. What comes after is read
 without."""
@@ -39,9 +36,9 @@ second and 430 MB to refuse."""
 LOGPROB_DECIMALS = 5
 """A weight is off by 5e-6 of itself at most, and a token takes some 15 bytes beside its text, not 26."""
 
-Hint = tuple[tuple[int, ...] | None, tuple[float, ...] | None, tuple[int, int] | None]
-"""Token ids, log-probs and what was forced, as far as they can be used."""
-NO_HINT: Hint = (None, None, None)
+Hint = tuple[tuple[int, ...] | None, tuple[float, ...] | None]
+"""Token ids and log-probs, as far as they can be used."""
+NO_HINT: Hint = (None, None)
 
 Message = TypeVar("Message", bound=msgspec.Struct)
 
@@ -174,10 +171,8 @@ def _sampled(completion: Completion | Turn) -> dict[str, Any]:
     """Returns the token fields of an entry: none where a reader would not take them."""
     # A log-prob of almost 0 may come out above it. NaN stays NaN in this order, and so is not published.
     rounded = [min(round(value, LOGPROB_DECIMALS), 0.0) for value in completion.logprobs or ()]
-    ids, logprobs, forced = _usable(_raw(completion.token_ids), _raw(rounded), _raw(completion.forced))
-    if ids is None:
-        return {}
-    return {"token_ids": _raw(ids), "logprobs": _raw(logprobs), **({"forced": _raw(forced)} if forced else {})}
+    ids, logprobs = _usable(_raw(completion.token_ids), _raw(rounded))
+    return {} if ids is None else {"token_ids": _raw(ids), "logprobs": _raw(logprobs)}
 
 
 def _raw(value: object) -> Raw:
@@ -285,8 +280,7 @@ def _completions(entries: list[RolloutEntry], tokens_left: int) -> Iterator[Comp
             Turn(turn.response, turn.finished, turn.reply, *hint)
             for turn, hint in zip(entry.turns or (), hints, strict=False)
         ]
-        ids, logprobs, forced = hints[-1]
-        yield (completion := Completion(entry.response, entry.finished, ids, logprobs, tuple(earlier), forced))
+        yield (completion := Completion(entry.response, entry.finished, *hints[-1], tuple(earlier)))
         tokens_left -= _tokens(completion)
 
 
@@ -299,7 +293,7 @@ def _hints(turns: Sequence[RolloutEntry | TurnEntry]) -> list[Hint]:
     """Returns token ids and log-probs of all turns of a completion, or of none."""
     hints: list[Hint] = []
     for turn in turns:
-        hints.append(_usable(turn.token_ids, turn.logprobs, turn.forced))
+        hints.append(_usable(turn.token_ids, turn.logprobs))
         if hints[-1] == NO_HINT or sum(len(ids or ()) for ids, *_ in hints) > MOST_TOKENS:
             return [NO_HINT] * len(turns)
     return hints
@@ -310,32 +304,25 @@ def _tokens(completion: Completion) -> int:
 
 
 class _SampledTokens(msgspec.Struct):
-    """Checks token_ids, logprobs and forced, so that a trainer may look at them."""
+    """Checks token_ids and logprobs, so that a trainer may look at them."""
 
     token_ids: Annotated[tuple[Annotated[int, Meta(ge=0, lt=2**31)], ...], Meta(max_length=MOST_TOKENS)]
     logprobs: tuple[Annotated[float, Meta(ge=-sys.float_info.max, le=0)], ...]
-    forced: Forced | None = None
 
     def __post_init__(self) -> None:
         if len(self.token_ids) != len(self.logprobs):
             raise ValueError("expected one log-prob per token")
-        if self.forced and sum(self.forced) > len(self.token_ids):
-            raise ValueError("expected that the forced tokens are among these")
 
 
 _decode_tokens = forms.decoder(_SampledTokens).decode
 
 
-def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType, forced: Raw | UnsetType) -> Hint:
-    """Returns both lists if they are of one length and in range, with what was forced of them; else none of it: a hint
-    that is broken is no hint."""
+def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType) -> Hint:
+    """Returns both lists if they are of one length and in range, else none: a hint that is broken is no hint."""
     if token_ids is UNSET or logprobs is UNSET or max(len(bytes(token_ids)), len(bytes(logprobs))) > _MOST_TOKEN_BYTES:
         return NO_HINT
-    said = b"null" if forced is UNSET else bytes(forced)
-    if len(said) > _MOST_FORCED_BYTES:
-        return NO_HINT
     try:
-        tokens = _decode_tokens(b'{"token_ids":%b,"logprobs":%b,"forced":%b}' % (token_ids, logprobs, said))
+        tokens = _decode_tokens(b'{"token_ids":%b,"logprobs":%b}' % (token_ids, logprobs))
     except msgspec.MsgspecError:
         return NO_HINT
-    return tokens.token_ids, tokens.logprobs, tokens.forced
+    return tokens.token_ids, tokens.logprobs

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from swarm.types import Origin
 from swarm.wire.kinds import SCHEMA_VERSION, Count, Reward, Round, Seconds, Stage, UnixSeconds
 from swarm.wire.metrics import MetricsRow, Totals
-from swarm.wire.turns import EARLIER, Forced, SampledTurn, TurnEntry
+from swarm.wire.turns import EARLIER, SampledTurn, TurnEntry
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -130,16 +130,13 @@ class RolloutEntry(msgspec.Struct, kw_only=True):
     """The publisher's own claim. Readers verify for themselves and never train on it."""
     finished: bool = True
     """The model ended it itself; false: cut at the length limit."""
-    # The next three are read by the codec alone, which takes lists like these or none at all: what else is there is no
+    # The next two are read by the codec alone, which takes lists like these or none at all: what else is there is no
     # reason to refuse the text.
     token_ids: Annotated[Raw, Meta(description="list of integers")] | UnsetType = UNSET
     """The sampled ids, end-of-text included where finished."""
     logprobs: Annotated[Raw, Meta(description="list of numbers")] | UnsetType = UNSET
     """Their natural-log probabilities under the policy that sampled them, at its `temperature`, before top-p, top-k or
     min-p; nodes round to 5 decimals."""
-    forced: Annotated[Raw, Meta(description="list of two counts")] | UnsetType = UNSET
-    """Of these ids, where the closing begins that was forced upon the model to end its reasoning, and how many they
-    are. Their log-probs are 0."""
     turns: Annotated[list[TurnEntry], EARLIER] | UnsetType = UNSET
     """Of a conversation: the model's turns before this one, 15 at most."""
 
@@ -216,8 +213,6 @@ class SampledCompletion(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Natural-log probabilities of these tokens at the sampling temperature, to the last digit."""
     turns: Annotated[list[SampledTurn], EARLIER] | UnsetType = UNSET
     """Of a conversation: the turns before this one."""
-    forced: Forced | None = None
-    """As in RolloutEntry; not written where nothing was forced."""
 
     @property
     def every_turn(self) -> list[SampledTurn | SampledCompletion]:

@@ -14,13 +14,6 @@ EARLIER = Meta(min_length=1, max_length=MOST_TURNS - 1)
 Reply = Annotated[str, Meta(min_length=1, max_length=LONGEST_REPLY)]
 
 
-Forced = Annotated[
-    tuple[Annotated[int, Meta(ge=0, lt=2**31)], Annotated[int, Meta(ge=1, lt=2**31)]],
-    Meta(description="list of two counts"),
-]
-"""As in swarm.types.Completion."""
-
-
 class TurnEntry(msgspec.Struct, kw_only=True):
     """A turn of the model before its last one, and what the task replied to it."""
 
@@ -33,8 +26,6 @@ class TurnEntry(msgspec.Struct, kw_only=True):
     token_ids: Annotated[Raw, Meta(description="list of integers")] | UnsetType = UNSET
     """As in RolloutEntry; used where each turn of the completion has them."""
     logprobs: Annotated[Raw, Meta(description="list of numbers")] | UnsetType = UNSET
-    """As in RolloutEntry."""
-    forced: Annotated[Raw, Meta(description="list of two counts")] | UnsetType = UNSET
     """As in RolloutEntry."""
 
 
@@ -50,6 +41,4 @@ class SampledTurn(msgspec.Struct, kw_only=True, omit_defaults=True):
     token_ids: list[Annotated[int, Meta(ge=0, lt=2**31)]]
     """As in SampledCompletion."""
     logprobs: list[float]
-    """As in SampledCompletion."""
-    forced: Forced | None = None
     """As in SampledCompletion."""

@@ -326,21 +326,6 @@ def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Pat
 @pytest.mark.parametrize(
     ("others", "says"),
     [
-        (
-            {"SWARM_ENDPOINT": '{"url": "http://here/v1"}'},
-            "= 100 and SWARM_ENDPOINT exclude each other",
-        ),
-        ({"SWARM_MAX_NEW_TOKENS": "100"}, "must be less than SWARM_MAX_NEW_TOKENS = 100, which is for reasoning and"),
-    ],
-)
-def test_a_budget_for_reasoning_that_could_not_be_kept_is_refused(others: dict[str, str], says: str) -> None:
-    assert load({"SWARM_MAX_REASONING_TOKENS": "100", "SWARM_MAX_NEW_TOKENS": "101"}).max_reasoning_tokens == 100
-    assert says in refusal({"SWARM_MAX_REASONING_TOKENS": "100", **others})
-
-
-@pytest.mark.parametrize(
-    ("others", "says"),
-    [
         ({"SWARM_STALENESS": "1"}, "SWARM_STALENESS = 1 exclude each other"),
         ({"ROLLOUT_PUBLISH_FREQUENCY": "round"}, "choose stage or generation"),
         ({"SWARM_REVISE": '{"answers": 0}'}, "at `$.answers`"),
@@ -493,8 +478,6 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     assume(not on or total >= 2)
     low, high = flags.get("adaptive_min_j", 0), flags.get("adaptive_max_j", total - 1)
     assume(not on or low <= flags.get("adaptive_initial_j", low) <= high <= total - 1)
-    budget, limit = flags.get("max_reasoning_tokens"), flags.get("max_new_tokens")
-    assume(not budget or (not flags.get("endpoint") and (not limit or budget < limit)))
     assume(not flags.get("planters") or flags.get("planted_words"))
     settings = load(**flags)
     assert load(settings.as_environment()) == settings

@@ -389,8 +389,6 @@ def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
     turns = [turn for group in file.groups for completion in group.completions for turn in completion.every_turn]
     if any(len(turn.token_ids) != len(turn.logprobs) for turn in turns):
         raise ProtocolError("ragged", "expected one log-prob per token")
-    if any(turn.forced and sum(turn.forced) > len(turn.token_ids) for turn in turns):
-        raise ProtocolError("ragged", "expected that the forced tokens are among the sampled ones")
     return file
 
 

@@ -51,7 +51,7 @@ def with_planted(file: RolloutFile, words: str) -> RolloutFile:
 
     def plant(entry: RolloutEntry) -> RolloutEntry:
         spoiled = f"{words} {entry.response}"
-        return msgspec.structs.replace(entry, response=spoiled, token_ids=UNSET, logprobs=UNSET, forced=UNSET)
+        return msgspec.structs.replace(entry, response=spoiled, token_ids=UNSET, logprobs=UNSET)
 
     return _of_right_answers(file, plant) if words else file
 

@@ -213,8 +213,6 @@ class FakePolicy:
     name: str = "fake"
     tokenizer: str = "fake-tokenizer"
     repeats: bool = True
-    forced: tuple[int, int] | None = None
-    """Of the tokens of every completion."""
     bill: Bill | None = None
     trained: list[list[TrainGroup]] = field(default_factory=list)
     """What each update was given."""
@@ -244,7 +242,7 @@ class FakePolicy:
         rng = Random(f"{seed} {self.weights}")
         groups = [
             tuple(
-                Completion(f"<answer>{rng.randrange(10**6)}</answer>", True, (1, 2), (-0.1, -0.2), forced=self.forced)
+                Completion(f"<answer>{rng.randrange(10**6)}</answer>", True, (1, 2), (-0.1, -0.2))
                 for _ in range(group_size)
             )
             for _ in prompts

@@ -53,9 +53,8 @@ def _written_out(model: LanguageModel, group: TrainGroup, completion: Completion
         else:
             ids = tokenizer(turn.text)["input_ids"] + [tokenizer.eos_token_id] * turn.finished
             behaviour = [None] * len(ids)
-        start, many = turn.forced or (0, 0)
         one.ids += ids
-        one.trained += [not start <= place < start + many for place in range(len(ids))]
+        one.trained += [True] * len(ids)
         one.behaviour += behaviour
         if isinstance(turn, Turn):
             words = tokenizer(f"\n\n{turn.reply}\nAnswer:")["input_ids"]

@@ -41,10 +41,6 @@ def test_claim_that_fits_is_used(finished: bool) -> None:
     assert not row.own
 
 
-CLOSED = msgspec.structs.replace(claim("ab\n<answer>7</answer>"), forced=(2, len("\n<answer>")))
-"""Its reasoning was ended behind `ab`."""
-
-
 def changed(**changes: object) -> Callable[[], TrainGroup]:
     return lambda: group_of(msgspec.structs.replace(claim(), **changes))
 
@@ -69,10 +65,6 @@ LIES: dict[str, Callable[[], TrainGroup]] = {
         logprobs=(-1.0,) * 4,
     ),
     "id beyond the vocabulary": changed(token_ids=(BYTES["a"], BYTES["b"], 10**9, EOS), logprobs=(-1.0,) * 4),
-    "nothing but a closing is forced": changed(forced=(0, 1)),
-    "a closing that is cut short": lambda: group_of(msgspec.structs.replace(CLOSED, forced=(2, 8))),
-    "a closing that is elsewhere": lambda: group_of(msgspec.structs.replace(CLOSED, forced=(1, 9))),
-    "forced tokens that are not there": lambda: group_of(msgspec.structs.replace(CLOSED, forced=(100, 9))),
     "negative id": changed(token_ids=(BYTES["a"], BYTES["b"], -1, EOS), logprobs=(-1.0,) * 4),
 }
 
@@ -85,17 +77,6 @@ def test_claim_that_does_not_fit_is_encoded_from_the_text(lie: str) -> None:
     plain = Completion(completion.text, completion.finished)
     assert row_of(group).token_ids == row_of(group_of(plain)).token_ids
     assert row_of(group).behaviour_logprobs is None
-
-
-@pytest.mark.parametrize("closing", ["\n<answer>", "</think>\n\n<answer>"])
-def test_nothing_is_learnt_of_a_closing_that_was_forced_upon_a_peers_model(closing: str) -> None:
-    said = claim(f"ab{closing}7</answer>")
-    assert said.logprobs is not None
-    end = 2 + len(closing)
-    row = row_of(group_of(msgspec.structs.replace(said, forced=(2, len(closing)))))
-    assert row.token_ids == said.token_ids
-    assert list(row.written) == [0, 1, *range(end, len(row.token_ids))]
-    assert row.behaviour_logprobs == (*said.logprobs[:2], *said.logprobs[end:])
 
 
 def test_claims_are_not_looked_at_unless_asked_for() -> None:

@@ -40,7 +40,7 @@ def converse(generator: Generator, question: str, replies: Sequence[Sequence[str
     for number in range(max(map(len, replies))):
         for n, one in enumerate(live):
             if number < len(replies[n]):
-                turn = Turn(one.text, one.finished, replies[n][number], one.token_ids, one.logprobs, one.forced)
+                turn = Turn(one.text, one.finished, replies[n][number], one.token_ids, one.logprobs)
                 turns = (*one.earlier, turn)
                 ((later,),) = generator.generate([Dialogue(question, turns)], group_size=1, seed=n)
                 live[n] = msgspec.structs.replace(later, earlier=turns)
@@ -53,9 +53,9 @@ def said(*texts: str, finished: bool = True) -> Completion:
     return Completion(texts[-1], finished, earlier=turns)
 
 
-def groups_of(model: LanguageModel, **settings: int) -> list[TrainGroup]:
+def groups_of(model: LanguageModel) -> list[TrainGroup]:
     """Own conversations, a stranger's, and groups of one turn, some with nothing to learn."""
-    policy = make_policy(model, GrpoConfig(temperature=TEMPERATURE, **settings))
+    policy = make_policy(model, GrpoConfig(temperature=TEMPERATURE))
     theirs = (said("5", "more", "9", "less", "7"), said("8"), said("no", "why?", "", finished=False))
     claimed = (*converse(policy, "Which?", (("yes",), ("no", "no"))),)
     return [
@@ -83,21 +83,7 @@ def test_loss_and_gradient_of_conversations_equal_an_independent_implementation(
     loss: str, kl: float, cap: float
 ) -> None:
     model = make_model(eos_ids=SOME_ENDS)
-    assert_equals_reference(model, groups_of(model), loss, kl=kl, cap=cap)
-
-
-@pytest.mark.parametrize("loss", ["grpo", "gspo", "dr_grpo"])
-def test_what_ended_reasoning_is_context_for_loss_kl_term_and_weights(loss: str) -> None:
-    model = make_model(eos_ids=tuple(range(200, 240)), max_new_tokens=20)
-    groups = groups_of(model, max_reasoning_tokens=3)
-    turns = [turn for group in groups for one in group.completions for turn in one.every_turn]
-    assert {turn.forced for turn in turns} == {None, (3, len("\n<answer>"))}
-    assert_equals_reference(model, groups, loss, kl=KL, cap=CAP)
-
-
-def assert_equals_reference(
-    model: LanguageModel, groups: list[TrainGroup], loss: str, *, kl: float, cap: float
-) -> None:
+    groups = groups_of(model)
     before = copy.deepcopy(model.module)
     settings = {"temperature": TEMPERATURE, "loss": loss, "kl_weight": kl, "importance_cap": cap}
     trainer = make_trainer(model, **settings)
@@ -120,18 +106,15 @@ def test_gradient_of_conversations_is_the_same_however_rows_are_parted(architect
 
 
 @pytest.mark.parametrize("name", EMBEDDED[:2])
-@pytest.mark.parametrize("budget", [None, 3])
-def test_trainer_and_generator_agree_on_every_logprob_of_three_turns(name: str, budget: int | None) -> None:
+def test_trainer_and_generator_agree_on_every_logprob_of_three_turns(name: str) -> None:
     model = load_model(name, device="cpu", max_new_tokens=24)
-    policy = make_policy(model, GrpoConfig(max_reasoning_tokens=budget))
+    policy = make_policy(model, GrpoConfig())
     completions = converse(policy, "What is 3 * 4?", (("No. Once more!", "No."), ("Why?", "So?"), ("", "?"), ()))
     report = policy.finish_update([TrainGroup("What is 3 * 4?", completions, ADVANTAGES)])
     turns = [turn for one in completions for turn in (*one.earlier, one)]
     assert len(turns) == 10
     assert 0 < report.logprob_drift < 1e-4
-    forced = sum(turn.forced[1] for turn in turns if turn.forced)
-    assert (forced > 0) == (budget is not None)
-    assert report.tokens == report.trained_tokens == sum(len(turn.token_ids or ()) for turn in turns) - forced
+    assert report.tokens == report.trained_tokens == sum(len(turn.token_ids or ()) for turn in turns)
 
 
 def test_what_the_environment_says_is_no_token_of_the_completion() -> None:

@@ -69,17 +69,6 @@ def test_peers_read_the_sampled_ids_and_the_log_probs_to_five_decimals(group: li
         assert arrived.logprobs == tuple(round(logprob, LOGPROB_DECIMALS) for _, logprob in tokens)
 
 
-def test_peers_read_which_tokens_were_forced_and_of_others_nothing_is_said() -> None:
-    plain = Completion("14", True, (7, 8, 9), (-0.5, 0.0, -0.5))
-    forced = msgspec.structs.replace(plain, forced=(1, 2))
-    data = published(forced, plain)
-    assert read(data).completions == (forced, plain)
-    assert ["forced" in entry for entry in json.loads(data)["rollouts"]["0"]] == [True, False]
-    without = published(forced, plain, with_logprobs=False)
-    assert b"forced" not in without
-    assert read(without).completions == (Completion("14", True),) * 2
-
-
 def test_a_node_that_does_not_wish_it_publishes_nothing_of_its_tokens() -> None:
     data = published(*[completion([(7, -0.5)])] * 2, with_logprobs=False)
     document = json.loads(data)
@@ -125,13 +114,6 @@ BROKEN: dict[str, dict[str, Any]] = {
     "a flag for an id": {"token_ids": [True], "logprobs": [-0.5]},
     "a probability above one": {"token_ids": [1], "logprobs": [1e-9]},
     "a log-prob of 400 digits": {"token_ids": [1], "logprobs": [-(10**400)]},
-    "forced tokens behind the last": {"forced": [2, 2]},
-    "no forced token": {"forced": [1, 0]},
-    "forced before the first": {"forced": [-1, 2]},
-    "one number for what is forced": {"forced": [1]},
-    "three numbers for what is forced": {"forced": [0, 1, 1]},
-    "what is forced as a text": {"forced": "0, 1"},
-    "a place of 400 digits": {"forced": [10**400, 1]},
     "texts": {"token_ids": "14", "logprobs": "-0.5"},
     "objects": {"token_ids": {"0": 1}, "logprobs": {"0": -0.5}},
     "lists in lists": {"token_ids": [[1]], "logprobs": [[-0.5]]},

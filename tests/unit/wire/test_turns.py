@@ -21,7 +21,7 @@ SAID = Completion(
     True,
     (33, 0),
     (-0.75, 0.0),
-    (Turn("3", True, "It is higher.", (30, 0), (-0.5, 0.0), (1, 1)), Turn("9", False, "It is lower.", (31,), (-1.0,))),
+    (Turn("3", True, "It is higher.", (30, 0), (-0.5, 0.0)), Turn("9", False, "It is lower.", (31,), (-1.0,))),
 )
 
 

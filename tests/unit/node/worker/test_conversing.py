@@ -99,10 +99,10 @@ def said_in(entry: RolloutEntry) -> tuple[list[str], list[str]]:
 # ── pure ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_conversations_go_on_as_long_as_both_sides_have_something_to_say() -> None:
     once, thrice = Question("one?", None), Question("three?", None, turns=3)
-    first = [(Completion("a", True),) * 2, tuple(Completion(text, True, (1,), (0.0,), forced=(0, 1)) for text in "bcd")]
+    first = [(Completion("a", True),) * 2, tuple(Completion(text, True, (1,), (0.0,)) for text in "bcd")]
     talks = Conversations([once, thrice], first)
     assert talks.to_reply_to() == {1: [("b",), ("c",), ("d",)]}
-    opening = [Turn(text, True, f"{text}?", (1,), (0.0,), (0, 1)) for text in "bcd"]
+    opening = [Turn(text, True, f"{text}?", (1,), (0.0,)) for text in "bcd"]
     dialogues = talks.hear({1: ["b?", None, "d?"]})
     assert dialogues == [Dialogue("three?", (opening[0],)), Dialogue("three?", (opening[2],))]
     talks.say([(Completion("B", False),), ()])
@@ -191,7 +191,7 @@ class HeldScorer(Conversing):
 
 
 async def test_what_was_said_and_not_published_is_taken_up_bit_for_bit(layout: Layout) -> None:
-    async with running(alice(layout, Talking("other weights", forced=(1, 1)), HeldScorer())):
+    async with running(alice(layout, Talking("other weights"), HeldScorer())):
         await set_clock(layout, 0)
         await until(completions_file(layout, 0).exists)
     sampled = decode(completions_file(layout, 0).read_bytes(), CompletionsFile, "")
@@ -199,9 +199,8 @@ async def test_what_was_said_and_not_published_is_taken_up_bit_for_bit(layout: L
     await play_to_the_end(layout, range(1), alice(layout, policy, source))
     assert (policy.generated, source.replied) == (0, 0)
     trained = [[one.every_turn for one in group.completions] for group in policy.trained[0]]
-    assert [[[(turn.token_ids, turn.forced) for turn in turns] for turns in group] for group in trained] == [
-        [[(tuple(turn.token_ids), (1, 1)) for turn in one.every_turn] for one in group.completions]
-        for group in sampled.groups
+    assert [[[turn.token_ids for turn in turns] for turns in group] for group in trained] == [
+        [[tuple(turn.token_ids) for turn in one.every_turn] for one in group.completions] for group in sampled.groups
     ]
     assert any(len(turns) > 1 for group in trained for turns in group)
 

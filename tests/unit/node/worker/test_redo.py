@@ -150,12 +150,9 @@ async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path
     assert not [log for log in logs if log["event"] == "rounds.lost"]
 
 
-@pytest.mark.parametrize("forced", [None, (0, 1)])
-async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(
-    layout: Layout, forced: tuple[int, int] | None
-) -> None:
-    """Also on a device that would sample something else; of them those that were forced are known."""
-    async with running(alice(layout, FakePolicy("other weights", forced=forced), external_groups=0)):
+async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(layout: Layout) -> None:
+    """Also on a device that would sample something else."""
+    async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
         await play_rounds(layout, range(2))
     sampled = [decode(completions_file(layout, round_).read_bytes(), CompletionsFile, "") for round_ in range(2)]
     policy = FakePolicy("other weights")
@@ -165,11 +162,9 @@ async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_aga
     assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(2, 2)]
     assert policy.generated == 1, "for the round that is not done yet"
     for round_ in range(2):
-        trained = [
-            [(c.text, c.token_ids, c.logprobs, c.forced) for c in group.completions] for group in policy.trained[round_]
-        ]
+        trained = [[(c.text, c.token_ids, c.logprobs) for c in group.completions] for group in policy.trained[round_]]
         assert trained == [
-            [(c.text, tuple(c.token_ids), tuple(c.logprobs), forced) for c in group.completions]
+            [(c.text, tuple(c.token_ids), tuple(c.logprobs)) for c in group.completions]
             for group in sampled[round_].groups
         ]
 
@@ -180,7 +175,6 @@ DAMAGES: dict[str, tuple[bytes, bytes]] = {
     "of another round": (b'"round":', b'"round":7'),
     "of a later version": (b'version":1', b'version":9'),
     "ragged": (b'"token_ids":[1,2]', b'"token_ids":[1]'),
-    "with forced tokens that are not there": (b'"logprobs":[-0.1,-0.2]', b'"logprobs":[-0.1,-0.2],"forced":[1,2]'),
     "of another tokenizer": (b"fake-tokenizer", b"another"),
     "of other texts": (b"<answer>", b"<answer>0"),
 }
