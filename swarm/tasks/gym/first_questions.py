@@ -7,9 +7,7 @@ server or to fill it. So a server makes none of its questions before children ha
 from __future__ import annotations
 
 import functools
-import statistics
 import time
-from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -20,10 +18,6 @@ from swarm.tasks.definitions import malformed
 from swarm.tasks.gym.entries import GymDefinition, entry, plain, score
 
 TRIALS = 12
-MORE_TRIALS = 60
-"""Where times have a long tail."""
-MOST_TRIALS_S = 3.0
-"""Processor time of all trials of a definition, about."""
 MOST_CPU_S = 0.7
 """Share of the second that a child has: other nodes may be slower."""
 LONGEST_PROMPT = 50_000
@@ -41,21 +35,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def check(definition: GymDefinition) -> None:
     """Make the first questions. Raises ConfigError."""
-    found: list[Outcome] = []
-    while len(found) < (wanted := _wanted([one.seconds for one in found])):
-        more = _outcomes(definition, range(len(found), wanted))
-        if problem := next(filter(None, map(_problem, more)), None if more else _UNFINISHED):
+    made = 0
+    while made < TRIALS:
+        found = _outcomes(definition, range(made, TRIALS))
+        if problem := next(filter(None, map(_problem, found)), None if found else _UNFINISHED):
             raise _refused(definition, problem)
-        found += more
-
-
-def _wanted(seconds: Sequence[float]) -> int:
-    """Returns how many trials there have to be in all, given those that took so long."""
-    if len(seconds) < TRIALS or sum(seconds) > MOST_TRIALS_S:
-        return TRIALS
-    worst = max(seconds)
-    long_tailed = worst * worst > MOST_CPU_S / 2 * statistics.median(seconds)  # as far again from the worst seen
-    return MORE_TRIALS if long_tailed else TRIALS
+        made += len(found)
 
 
 _UNFINISHED = (
@@ -82,13 +67,13 @@ def _refused(definition: GymDefinition, problem: str) -> ConfigError:
     )
 
 
-def _outcomes(definition: GymDefinition, seeds: Iterable[int]) -> list[Outcome]:
+def _outcomes(definition: GymDefinition, seeds: range) -> list[Outcome]:
     """Returns what a bounded child found before it came to its end, or to that of its limits."""
     frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
 
 
-def _try(definition: GymDefinition, seeds: Iterable[int], emit: Emit) -> None:
+def _try(definition: GymDefinition, seeds: range, emit: Emit) -> None:
     sandbox.enter()
     for seed in seeds:
         begun = time.process_time()
