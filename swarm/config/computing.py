@@ -74,8 +74,8 @@ class ModelSettings(SettingSection):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
     """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
     adapter fp16 on those that do not. fp16 scales the loss."""
-    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = setting("auto", "SWARM_ATTENTION")
-    """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
+    attention: Literal["auto", "eager", "sdpa"] = setting("auto", "SWARM_ATTENTION")
+    """Attention back-end of transformers; `auto`: sdpa where the model has it, else eager."""
     decoding: Literal["auto", "dynamic", "static"] = setting("auto", "SWARM_DECODING")
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
     device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")

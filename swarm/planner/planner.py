@@ -127,11 +127,11 @@ def model_problem(name: str, hub_token: str | None = None) -> str:
 def device_problem(settings: Settings) -> str:
     """Returns why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked
     of it."""
-    if settings.device in (None, "cpu") and settings.precision != "bf16" and settings.attention != "flash_attention_2":
+    if settings.device in (None, "cpu") and settings.precision != "bf16":
         return ""
     try:
         device = device_memory(settings.device)
     except ModelError as error:
         return str(error)
-    problem = unsuited(settings.precision, settings.attention, is_gpu=device.is_gpu, is_ampere=device.bf16)
+    problem = unsuited(settings.precision, is_gpu=device.is_gpu, is_ampere=device.bf16)
     return f"device {device.device!r}: {problem}" if problem else ""

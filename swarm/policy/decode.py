@@ -103,10 +103,8 @@ def logits_while_writing(
 
 def _obstacle(model: LanguageModel) -> str:
     """Returns why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
-    config = model.module.config
-    if "flash" in config._attn_implementation:
-        return f"{config._attn_implementation} takes no mask"
-    others = {type(layer).__name__ for layer in DynamicCache(config=config).layers if type(layer) is not DynamicLayer}
+    layers = DynamicCache(config=model.module.config).layers
+    others = {type(layer).__name__ for layer in layers if type(layer) is not DynamicLayer}
     return f"its cache has {', '.join(sorted(others))}" if others else ""
 
 

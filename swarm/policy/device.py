@@ -36,9 +36,9 @@ def pick_device(device: str | None) -> torch.device:
         raise ModelError(f"device {name!r} cannot be used: {error}. Expected 'cpu', 'cuda' or 'cuda:<n>'.") from error
 
 
-def refuse_unsuited(name: str, device: torch.device, precision: str, attention: str) -> None:
+def refuse_unsuited(name: str, device: torch.device, precision: str) -> None:
     """Refuse what a device cannot compute. Raises ModelError."""
-    if problem := unsuited(precision, attention, is_gpu=device.type == "cuda", is_ampere=is_ampere(device)):
+    if problem := unsuited(precision, is_gpu=device.type == "cuda", is_ampere=is_ampere(device)):
         raise ModelError(f"model {name!r} on {device}: {problem}.")
 
 

@@ -34,7 +34,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from swarm.algo.bounds import Floors, learned_tokens, without_gradient
+from swarm.algo.bounds import learned_tokens, without_gradient
 from swarm.algo.gradient_bias import GradientProducts, estimated, halves
 from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate, minimised
 from swarm.algo.registry import loss
@@ -94,7 +94,7 @@ class GradientSum:
         self._config = config
         self._loss = loss(config.loss)
         self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
-        self._floors = Floors(config.external_logprob_floor, config.external_negative_floor)
+        self._floors = config.options.floors
         self._shares_prompts = config.shares_prompts
         self._reference = _reference(model) if config.kl_weight > 0 else None
         self.loss_scale = _LOSS_SCALE if model.autocast_dtype is torch.float16 else 1.0

@@ -127,8 +127,7 @@ def _said(model: LanguageModel, problem: str) -> str:
 def _in_fp32(model: LanguageModel) -> LanguageModel:
     """Returns the model as exactly as its weights allow: where they are fp32, without autocast."""
     held = {parameter.dtype for parameter in model.module.parameters() if parameter.is_floating_point()}
-    flash = "flash" in str(model.module.config._attn_implementation)  # which takes nothing but half precision
-    return model if flash or held != {torch.float32} else replace(model, autocast_dtype=None)
+    return model if held != {torch.float32} else replace(model, autocast_dtype=None)
 
 
 def _tokens(model: LanguageModel, lengths: _Lengths) -> tuple[list[list[int]], list[list[int]]]:

@@ -172,7 +172,7 @@ def load_model(
         max_new_tokens: longest completion; None: what swarm.policy.settings.suited_length makes of the model's own.
         precision: `bf16` and `fp16` compute matrix products in that under autocast, `fp32` does not; `auto`: bf16 on
             GPUs of the Ampere generation and newer, and fp16 on older ones where the weights are frozen.
-        attention: `eager`, `sdpa` or `flash_attention_2`; `auto`: sdpa where the architecture has it, else eager.
+        attention: `eager` or `sdpa`; `auto`: sdpa where the architecture has it, else eager.
         frozen: no update will change the weights, so that they are held in what is computed in; else in fp32.
 
     Raises:
@@ -181,7 +181,7 @@ def load_model(
     began = time.perf_counter()
     disable_progress_bar()  # the terminal and the log belong to the node
     target = pick_device(device)
-    refuse_unsuited(name, target, precision, attention)
+    refuse_unsuited(name, target, precision)
     folder = source = _folder(name, hub_token)
     saved = adapter_of(folder) if is_adapter(folder) else None
     if saved:
@@ -199,9 +199,9 @@ def load_model(
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # _refuse_made_up says which
             dtype=dtype,
-            # None: sdpa where the architecture has it, else eager. Never flash_attention_2 of its own accord: beside
-            # left-padded prompts it packs the whole KV cache anew for every token, and it knows no fixed-size cache;
-            # sdpa brings flash kernels for what is not padded.
+            # None: sdpa where the architecture has it, else eager. flash_attention_2 is no choice: beside left-padded
+            # prompts it packs the whole KV cache anew for every token, and it knows no fixed-size cache. sdpa brings
+            # flash kernels for what is not padded.
             attn_implementation=None if attention == "auto" else attention,
             use_safetensors=True,
             disable_mmap=not is_hub_id(name),  # others may cut a file there: of a mapped one this process would die

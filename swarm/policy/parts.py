@@ -55,7 +55,15 @@ class UpdateOptions(NamedTuple):
     floors: Floors = Floors()
     """Below these an external token is not learned from."""
     halves: bool = False
-    """The gradient is taken in halves, and measured."""
+    """The gradient is taken in halves, and measured: two more copies of it are held."""
+
+    @property
+    def bounds_tokens(self) -> bool:
+        """Tells whether some tokens of external completions may be left out of what is learned."""
+        return self.answers_only or self.floors.wanted
+
+
+NO_OPTIONS = UpdateOptions()
 
 
 class TrainingPlugin(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from swarm.algo.advantages import OVER_BATCH
@@ -15,7 +14,7 @@ from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED, suited_learning_rate
-from swarm.policy.parts import MakePart, options_of, parts_of
+from swarm.policy.parts import NO_OPTIONS, MakePart, UpdateOptions, options_of, parts_of
 
 
 @dataclass(frozen=True)
@@ -121,16 +120,10 @@ class GrpoConfig:
     """Token positions, padding included, per forward and backward pass. Halved whenever the GPU runs out of memory."""
     importance_cap: float = 0.0
     """Weigh tokens with known behaviour log-probs by min(importance_cap, policy / behaviour); 0: weigh none."""
-    external_reasoning: str = "whole"
-    """`answer`: of external completions only the tokens of the answer and the end-of-text get a gradient."""
-    external_logprob_floor: float | None = None
-    """Log-prob before the update below which an external token gets no gradient; None: every one gets its own."""
-    external_negative_floor: float | None = None
-    """The same of those with a negative advantage alone; 0: none of these gets one."""
+    options: UpdateOptions = NO_OPTIONS
+    """What plugins ask of each update."""
     batch_std: bool = False
     """Advantages are r - mean, to be divided by their standard deviation over all groups of the update."""
-    gradient_halves: bool = False
-    """Measure how far external groups pull away from own ones: two more copies of the gradient are held."""
     decoding: str = "auto"
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     adapter: LoraConfig | None = None
@@ -145,12 +138,6 @@ class GrpoConfig:
         """Tells whether training reads a prompt once for all completions: a layer whose cache has grown cannot be
         recomputed."""
         return not self.gradient_checkpointing
-
-    @property
-    def bounds_tokens(self) -> bool:
-        """Tells whether some tokens of external completions may be left out of what is learned."""
-        floors = (self.external_logprob_floor, self.external_negative_floor)
-        return self.external_reasoning != "whole" or floors != (None, None)
 
     def __post_init__(self) -> None:
         if self.batch_std and self.kl_weight > 0:
@@ -176,7 +163,7 @@ def lora_config(settings: Settings) -> LoraConfig | None:
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """Returns the configuration that a node's settings mean for its policy."""
-    options, adapted = options_of(settings), settings.adapter.kind != "none"
+    adapted = settings.adapter.kind != "none"
     return GrpoConfig(
         learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], adapted=adapted),
         temperature=settings.temperature,
@@ -199,11 +186,8 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
         importance_cap=settings.token_weight_cap,
-        external_reasoning="answer" if options.answers_only else "whole",
-        external_logprob_floor=options.floors.any_advantage,
-        external_negative_floor=options.floors.negative_advantage,
+        options=options_of(settings),
         batch_std=settings.advantage_scaling == OVER_BATCH,
-        gradient_halves=options.halves,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),
@@ -220,8 +204,8 @@ def loading_options(settings: Settings) -> dict[str, Any]:
     return {"threads": settings.threads or (1 if settings.model[0] in EMBEDDED else None), **named}
 
 
-def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -> str:
-    """Returns why a device cannot compute as these settings ask; empty if it can.
+def unsuited(precision: str, *, is_gpu: bool, is_ampere: bool) -> str:
+    """Returns why a device cannot compute in a precision; empty if it can.
 
     Args:
         is_ampere: it is a GPU of that generation or a newer one.
@@ -230,14 +214,6 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
         return (
             "it does not compute in bf16, which needs the Ampere generation or newer; set the precision to fp32 or auto"
         )
-    needs = {
-        "the package flash_attn": find_spec("flash_attn") is not None,
-        "a GPU of the Ampere generation or newer": is_ampere,
-        "bf16 precision": precision == "bf16" or (precision == "auto" and is_ampere),
-    }
-    missing = [need for need, there in needs.items() if not there]
-    if attention == "flash_attention_2" and missing:
-        return f"flash_attention_2 needs {', '.join(missing)}; set the attention to auto or sdpa"
     return ""
 
 

@@ -22,7 +22,7 @@ MEASURING = {"adaptive": True, "adaptive_rule": "supply-measured"}
 
 def test_the_gradient_is_taken_in_halves_where_that_is_asked_for_or_the_rule_needs_it() -> None:
     def halved(settings: Settings) -> bool:
-        assert options_of(settings).halves == grpo_config(settings).gradient_halves
+        assert options_of(settings).halves == grpo_config(settings).options.halves
         return options_of(settings).halves
 
     assert not halved(load())
@@ -44,14 +44,9 @@ def test_bounds_on_peers_tokens_reach_the_trainer() -> None:
         }
     )
     assert options_of(bounded) == UpdateOptions(answers_only=True, floors=Floors(-5.0, 0.0))
-    config = grpo_config(bounded)
-    assert (config.external_reasoning, config.external_logprob_floor, config.external_negative_floor) == (
-        "answer",
-        -5.0,
-        0.0,
-    )
-    assert config.bounds_tokens
-    assert not grpo_config(load()).bounds_tokens
+    assert grpo_config(bounded).options == options_of(bounded)
+    assert options_of(bounded).bounds_tokens
+    assert not options_of(load()).bounds_tokens
     assert bounded.of(LabSettings).external_reasoning == "answer"
     assert bounded.as_recorded() | {"external_reasoning": "whole"} != bounded.as_recorded()
 

@@ -17,6 +17,7 @@ from swarm.config import LOSSES
 from swarm.policy import gradient
 from swarm.policy.batch import encode_groups
 from swarm.policy.model import LanguageModel
+from swarm.policy.parts import UpdateOptions
 from swarm.types import Completion, TrainGroup, Turn
 from tests.unit.policy.factories import gradient_of, largest_gap, make_group, make_model, make_trainer
 from tests.unit.policy.reference import Naive, reference, written_out
@@ -26,6 +27,11 @@ PEERS = [
     make_group("?", ("a", "", "bc", "the sum is five"), (-1.0, 0.5, 2.0, -1.5), finished=False),
 ]
 OWN = [msgspec.structs.replace(make_group("2 + 2?", ("4", "<answer>4</answer>"), (-1.0, 1.0)), external=False)]
+
+
+def below(any_advantage: float | None = None, negative: float | None = None) -> UpdateOptions:
+    """What asks for these floors."""
+    return UpdateOptions(floors=Floors(any_advantage, negative))
 
 
 def logprobs_of(model: LanguageModel, one: Naive) -> list[float]:
@@ -46,7 +52,7 @@ def test_tokens_below_the_floor_add_nothing_and_still_count_in_the_mean() -> Non
     groups = [*PEERS, *OWN]
     floor = floor_of(model, PEERS)
     _, expected = reference(model, groups, learned=lambda _, logprob, __: logprob >= floor)
-    assert largest_gap(expected, gradient_of(model, groups, external_logprob_floor=floor)) < 1e-5
+    assert largest_gap(expected, gradient_of(model, groups, options=below(floor))) < 1e-5
     assert largest_gap(expected, gradient_of(model, groups)) > 1e-2
 
 
@@ -55,8 +61,8 @@ def test_the_floor_of_negative_advantages_spares_the_positive_ones() -> None:
     groups = [*PEERS, *OWN]
     floor = floor_of(model, PEERS)
     _, expected = reference(model, groups, learned=lambda one, logprob, _: one.advantage > 0 or logprob >= floor)
-    assert largest_gap(expected, gradient_of(model, groups, external_negative_floor=floor)) < 1e-5
-    assert largest_gap(expected, gradient_of(model, groups, external_logprob_floor=floor)) > 1e-3
+    assert largest_gap(expected, gradient_of(model, groups, options=below(negative=floor))) < 1e-5
+    assert largest_gap(expected, gradient_of(model, groups, options=below(floor))) > 1e-3
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -66,15 +72,15 @@ def test_a_floor_of_zero_leaves_out_every_external_token_of_negative_advantage(l
         msgspec.structs.replace(group, advantages=tuple(max(0.0, value) for value in group.advantages))
         for group in PEERS
     ]
-    found = gradient_of(model, PEERS, external_negative_floor=0.0, loss=loss)
+    found = gradient_of(model, PEERS, options=below(negative=0.0), loss=loss)
     assert largest_gap(gradient_of(model, positive, loss=loss), found) < 1e-5
-    bounded = make_trainer(make_model(), loss=loss, external_negative_floor=0.0).finish_update(PEERS).loss
+    bounded = make_trainer(make_model(), loss=loss, options=below(negative=0.0)).finish_update(PEERS).loss
     assert bounded == pytest.approx(make_trainer(model, loss=loss).finish_update(positive).loss, abs=1e-6)
 
 
 def test_no_kl_term_pulls_at_a_token_that_is_left_out() -> None:
     model = make_model()
-    trainer = make_trainer(model, kl_weight=1.0, external_logprob_floor=-1e-6, learning_rate=1e-2, weight_decay=0.0)
+    trainer = make_trainer(model, kl_weight=1.0, options=below(-1e-6), learning_rate=1e-2, weight_decay=0.0)
     with torch.no_grad():
         next(iter(model.trained.values())).add_(0.1)  # away from the reference
     trainer.finish_update(PEERS)
@@ -91,7 +97,7 @@ def test_later_iterations_leave_out_the_tokens_of_the_first(monkeypatch: pytest.
     monkeypatch.setattr(gradient, "learned_tokens", seen)
     model = make_model()
     floor = floor_of(model, PEERS)
-    make_trainer(model, iterations=3, learning_rate=1e-2, external_logprob_floor=floor).finish_update(PEERS)
+    make_trainer(model, iterations=3, learning_rate=1e-2, options=below(floor)).finish_update(PEERS)
     assert len(masks) == 3
     assert not masks[0].all()
     assert all(torch.equal(mask, masks[0]) for mask in masks)
@@ -120,7 +126,7 @@ def test_of_external_completions_only_the_last_closed_answer_and_its_end_of_text
         return bool(answer) and (start <= number < start + len(answer) or number == len(text))
 
     _, expected = reference(model, ANSWERS, learned=of_answer)
-    assert largest_gap(expected, gradient_of(model, ANSWERS, external_reasoning="answer")) < 1e-5
+    assert largest_gap(expected, gradient_of(model, ANSWERS, options=UpdateOptions(answers_only=True))) < 1e-5
 
 
 def test_of_a_conversation_the_answer_of_each_turn_is_learned() -> None:
@@ -137,18 +143,18 @@ def test_of_a_conversation_the_answer_of_each_turn_is_learned() -> None:
 def test_tokens_that_are_left_out_are_counted() -> None:
     model = make_model()
     assert make_trainer(model).finish_update([*PEERS, *OWN]).left_out_tokens is None
-    report = make_trainer(model, external_logprob_floor=-1e-6).finish_update([*PEERS, *OWN])
+    report = make_trainer(model, options=below(-1e-6)).finish_update([*PEERS, *OWN])
     own = make_trainer(model).finish_update(OWN).trained_tokens
-    assert make_trainer(model, external_negative_floor=-1.0).finish_update([]).left_out_tokens == 0
+    assert make_trainer(model, options=below(negative=-1.0)).finish_update([]).left_out_tokens == 0
     assert report.left_out_tokens == report.trained_tokens - own
 
 
-@pytest.mark.parametrize("bounds", [{}, {"external_logprob_floor": -1e-6}, {"external_reasoning": "answer"}])
-def test_how_likely_peers_right_answers_are_is_told_by_group_before_the_update(bounds: dict[str, float]) -> None:
+@pytest.mark.parametrize("options", [UpdateOptions(), below(-1e-6), UpdateOptions(answers_only=True)])
+def test_how_likely_peers_right_answers_are_is_told_by_group_before_the_update(options: UpdateOptions) -> None:
     model = make_model()
     praised = [[one for one in written_out(model, [group]) if one.advantage > 0] for group in PEERS]
     told = [[value for one in group for value in logprobs_of(model, one)] for group in praised]
-    trainer = make_trainer(model, iterations=2, learning_rate=1e-2, **bounds)
+    trainer = make_trainer(model, iterations=2, learning_rate=1e-2, options=options)
     trainer.begin_update(OWN)
     found = trainer.finish_update(PEERS).external_likeliness
     assert [one.tokens for one in found] == [len(values) for values in told]

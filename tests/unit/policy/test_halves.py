@@ -10,6 +10,7 @@ import torch
 
 from swarm.algo.gradient_bias import GradientProducts, estimated
 from swarm.policy.model import LanguageModel
+from swarm.policy.parts import UpdateOptions
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.types import TrainGroup, TrainReport
@@ -64,7 +65,7 @@ def test_the_update_is_the_one_that_is_not_measured() -> None:
     model = make_model()
     own = own_groups(model)
     plain, moments = updated(model, own, EXTERNAL)
-    measured, halved = updated(model, own, EXTERNAL, gradient_halves=True)
+    measured, halved = updated(model, own, EXTERNAL, options=UpdateOptions(halves=True))
     assert largest_gap(moments, halved) < 1e-5
     assert plain.gradient is None
     assert not plain.external_alignment
@@ -76,7 +77,7 @@ def test_the_update_is_the_one_that_is_not_measured() -> None:
 def test_what_is_measured_is_what_gradients_taken_apart_say() -> None:
     model = make_model()
     own = own_groups(model)
-    report, _ = updated(model, own, EXTERNAL, gradient_halves=True)
+    report, _ = updated(model, own, EXTERNAL, options=UpdateOptions(halves=True))
     assert report.gradient is not None
     assert list(report.gradient) == expected(model, own, EXTERNAL)
 
@@ -84,7 +85,7 @@ def test_what_is_measured_is_what_gradients_taken_apart_say() -> None:
 def test_each_external_group_is_held_against_the_own_ones() -> None:
     model = make_model()
     own = own_groups(model)
-    report, _ = updated(model, own, EXTERNAL, gradient_halves=True)
+    report, _ = updated(model, own, EXTERNAL, options=UpdateOptions(halves=True))
     mean = summed(model, own) / 3
     apart = [float(mean @ summed(model, [group])) for group in EXTERNAL if any(group.advantages)]
     assert math.isnan(report.external_alignment[1]), "it has no gradient"

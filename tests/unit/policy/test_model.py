@@ -19,11 +19,10 @@ from swarm.instruction import Asking
 from swarm.planner.trace import trace
 from swarm.policy import device as devices
 from swarm.policy import model_files
-from swarm.policy import settings as policy_settings
 from swarm.policy.attention import NAME as GROUPED
 from swarm.policy.model import LanguageModel, load_model, wrap_model
 from swarm.policy.model_files import folder_problem, resolve_model
-from swarm.policy.policy import load_generator, load_policy
+from swarm.policy.policy import load_generator
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import CPU, make_config, make_model, make_module, make_tokenizer
@@ -225,10 +224,10 @@ def test_gpus_compute_in_bf16_from_ampere_on(
     assert devices.autocast_dtype_of(gpu, "fp32", frozen=True) is None
     assert devices.autocast_dtype_of(CPU, "auto", frozen=True) is None
     if auto is not None:
-        devices.refuse_unsuited("m", gpu, "bf16", "auto")
+        devices.refuse_unsuited("m", gpu, "bf16")
         return
     with pytest.raises(ModelError, match="'m' on cuda: it does not compute in bf16, which needs the Ampere"):
-        devices.refuse_unsuited("m", gpu, "bf16", "auto")
+        devices.refuse_unsuited("m", gpu, "bf16")
 
 
 def test_attention_is_sdpa_where_there_is_one_and_what_was_asked_for_otherwise(tmp_path: Path) -> None:
@@ -240,15 +239,11 @@ def test_attention_is_sdpa_where_there_is_one_and_what_was_asked_for_otherwise(t
     assert used == [GROUPED, GROUPED, "eager"]
 
 
-def test_attention_that_is_not_there_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_that_the_architecture_has_not_is_refused_and_never_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = str(save_model(tmp_path))
-    monkeypatch.setattr(policy_settings, "find_spec", lambda _name: None)
-    with pytest.raises(ModelError, match="needs the package flash_attn, a GPU of the Ampere generation or newer, bf16"):
-        load_policy(folder, GrpoConfig(), device="cpu", attention="flash_attention_2")
-    monkeypatch.setattr(policy_settings, "find_spec", lambda _name: object())
     monkeypatch.setattr("transformers.Qwen2ForCausalLM._supports_sdpa", False)
-    with pytest.raises(ModelError, match=r"2 needs a GPU of the Ampere generation or newer; set the attention"):
-        load_model(folder, device="cpu", attention="flash_attention_2", precision="bf16")
     with pytest.raises(ModelError, match="scaled_dot_product_attention"):
         load_model(folder, device="cpu", attention="sdpa")
     assert load_model(folder, device="cpu").module.config._attn_implementation == "eager"
