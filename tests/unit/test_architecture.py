@@ -232,7 +232,6 @@ WHERE_NAMES_COME_FROM = {
     "swarm/cli/supervisor.py": "the libraries of the page, named there",
     "swarm/entry_points.py": "our own plugin, for the modules that forward to it",
     "swarm/config/own_code.py": "OwnCode, which only this user can say",
-    "swarm/policy/settings.py": "the libraries of an extra, named there",
     "swarm/plugins/sinks/opening.py": "SINKS",
     "swarm/plugins/study/cli/studies.py": "the libraries of an extra, named there",
     "swarm/systems.py": "modules of the standard library, named there",
