@@ -78,14 +78,6 @@ class Room(NamedTuple):
     """Bytes that there are; 0: that cannot be told."""
 
 
-class Sparse(NamedTuple):
-    """A file that claims far more bytes than it has."""
-
-    name: str
-    claimed: int
-    there: int
-
-
 @dataclass
 class Survey:
     """Lists what lies in an experiment. Names are as they would be printed, relative to it."""
@@ -98,14 +90,11 @@ class Survey:
     links: list[str] = field(default_factory=list)
     no_files: list[str] = field(default_factory=list)
     """FIFOs, sockets, devices."""
-    sparse: list[Sparse] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     """Copies that replication tools made."""
     not_text: list[str] = field(default_factory=list)
     """Names that are not UTF-8."""
     unreadable: list[str] = field(default_factory=list)
-    counts_blocks: bool = False
-    """The file system says how much of a file is there; some network file systems do not."""
     complete: bool = True
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from swarm.errors import StoreError
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.store import FolderStore
-from swarm.store.health import MOST_ENTRIES, FileSystem, Health, Room, Sparse, Survey, Writing
+from swarm.store.health import MOST_ENTRIES, FileSystem, Health, Room, Survey, Writing
 from swarm.wire import keys
 
 PREFIX = "doctor-"
@@ -110,9 +110,8 @@ def _may_write_in(place: Path) -> bool:
 
 # ── survey ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 DEEPEST_LOOKED_AT = 12
-SPARSE_FROM = 64 * 2**20
-"""Bytes that a file claims to have, from which it is looked at whether it has them."""
-SPARSE_SHARE = 8
+LARGE = 64 * 2**20
+"""Bytes from which a file without blocks is a hole; some file systems keep smaller ones elsewhere."""
 _CONFLICT = re.compile(
     r"\.sync-conflict-|conflicted copy|\.syncthing\.|\.dropbox|\(\d+\)\.json$|-conflict-\d|_conflict-\d|\.orig$",
     re.IGNORECASE,
@@ -133,8 +132,6 @@ def survey(root: Path, ignore: Path | None = None) -> Survey:
                 return found
             if entry.path != left_out and _note(entry, entry.path.removeprefix(within), found):
                 waiting.append(Path(entry.path))
-    if not found.counts_blocks:
-        found.sparse.clear()
     return found
 
 
@@ -171,20 +168,16 @@ def _note(entry: os.DirEntry[str], place: str, found: Survey) -> bool:
     elif not stat.S_ISREG(status.st_mode):
         found.no_files.append(shown)
     else:
-        _measure(status, place, shown, found)
+        _measure(status, place, found)
     return False
 
 
-def _measure(status: os.stat_result, place: str, shown: str, found: Survey) -> None:
+def _measure(status: os.stat_result, place: str, found: Survey) -> None:
     blocks = getattr(status, "st_blocks", 0)  # Windows tells of none
-    found.counts_blocks |= blocks > 0
-    counted = blocks > 0 or status.st_size >= SPARSE_FROM  # some file systems keep small files elsewhere
-    taken = blocks * 512 if counted else status.st_size
+    taken = blocks * 512 if blocks or status.st_size >= LARGE else status.st_size
     part, _, below = place.partition(os.sep)
     part = part if below else "experiment"
     found.bytes_by_part[part] += taken
     found.files_by_part[part] += 1
     if part == keys.DRAFTS:
         found.drafts_by_node[below.split(os.sep)[0]] += taken
-    if status.st_size >= SPARSE_FROM and taken * SPARSE_SHARE < status.st_size:
-        found.sparse.append(Sparse(shown, status.st_size, taken))

@@ -102,8 +102,6 @@ class NodeLogs(NamedTuple):
     """What its last rows add up to."""
     versions: Mapping[str, str]
     """Package -> version, as its last start has them."""
-    torn: bool
-    """Its rows end within a line."""
     delays: list[float]
     """Delays of its last rows: seconds from each file's publication until the node saw it."""
 
@@ -172,7 +170,7 @@ def read_logs(run: Run, node: str) -> NodeLogs:
     lines = rows.look_at_end(END).records[-RECENT:]
     recent.observe(lines)
     delays = [seconds for row in parse_rows(lines, _DELAYS, Odd()) for seconds in row.publish_to_pool]
-    return NodeLogs(recent, start.versions if start else {}, rows.torn, delays)
+    return NodeLogs(recent, start.versions if start else {}, delays)
 
 
 LOOK_EVERY = 0.1

@@ -29,7 +29,6 @@ CHECKS: dict[str, Check] = {
     "versions": nodes.check_versions,
     "state": nodes.check_state,
     "files": place.check_files,
-    "saved": nodes.check_saved,
     "machine": machine.check_machine,
     "scoring": machine.check_scoring,
 }

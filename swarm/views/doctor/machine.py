@@ -1,9 +1,7 @@
-"""This machine: open files, memory that a node may use; which bars the kernel puts up around the children that score
-peers' answers."""
+"""This machine: whether nodes run on it, and which bars the kernel puts up around the children that score answers."""
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,44 +10,17 @@ import msgspec
 
 from swarm import forms
 from swarm.children import child_environment, module_command
-from swarm.planner.free_memory import host_memory
-from swarm.planner.open_files import LEAST, limit, raise_limit
 from swarm.systems import instead, missing, why_not
 from swarm.tasks.bars import Bar
 from swarm.views.doctor.check import Area, CheckContext, Finding
-from swarm.views.text import size
 
-MACHINE = Area("machine")
-MANY_FILES = 1024
-"""Open files: below them several nodes in one process may fail."""
-LITTLE_MEMORY = 2**30
-"""Bytes. One worker with an embedded model takes about 0.6 GB."""
-
-
-class MachineFacts(msgspec.Struct, frozen=True):
-    """This machine, for a node started from this environment."""
-
-    open_files: float
-    """How many may be open at once."""
-    memory: int | None
-    """Bytes that this process may use, within all its control groups; None where the system does not tell."""
-    lacking: tuple[str, ...] = ()
-    """What nodes need and this system has not."""
+MACHINE, SCORING = Area("machine"), Area("scoring")
 
 
 def check_machine(context: CheckContext) -> Iterator[Finding]:
-    """Open files, memory."""
-    yield from judge_machine(measure_machine())
-
-
-def measure_machine() -> MachineFacts:
-    """Ask the system."""
-    try:
-        free = host_memory()[0]
-    except OSError:
-        free = None
-    raise_limit()  # as nodes do
-    return MachineFacts(limit(), free, tuple(missing()))
+    """Yields what nodes need and this system has not; nothing where it has all."""
+    if lacking := missing():
+        yield MACHINE.warning("system", why_not(lacking), instead())
 
 
 def installed_version(name: str) -> str:
@@ -62,28 +33,6 @@ def installed_version(name: str) -> str:
         return ""
 
 
-def judge_machine(machine: MachineFacts) -> Iterator[Finding]:
-    """Yields the figures as findings."""
-    yield _open_files(machine.open_files)
-    if machine.lacking:
-        yield MACHINE.warning("system", why_not([*machine.lacking]), instead())
-    if machine.memory is None:
-        yield MACHINE.ok("memory", "this system does not tell")
-    elif machine.memory < LITTLE_MEMORY:
-        yield MACHINE.warning(
-            "memory", f"{size(machine.memory)} available", "run `swarm plan`, and start fewer workers"
-        )
-    else:
-        yield MACHINE.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
-
-
-def _open_files(most: float) -> Finding:
-    measured = "as many as one likes" if most == math.inf else f"{most:.0f} may be open"
-    fix = "ulimit -n 4096 before starting nodes"
-    return MACHINE.graded("open files", measured, fix, failure=most < LEAST, warning=most < MANY_FILES)
-
-
-SCORING = Area("scoring")
 LONGEST = 30.0
 """Seconds until a child that says nothing is given up."""
 _NO_BAR = (

@@ -1,6 +1,5 @@
-"""The nodes: liveness, doubled ids, coordinators, clocks; the round clock, the checkpoints that
-they would resume from, the ends of their logs; and what they logged: peers that they refuse, versions and models.
-"""
+"""The nodes: liveness, doubled ids, coordinators, clocks; the round clock; and what they logged: peers that they
+refuse, and versions."""
 
 from __future__ import annotations
 
@@ -8,13 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-import msgspec
-
-from swarm.errors import ProtocolError
-from swarm.records.files import read_form
-from swarm.records.listing import rounds_in, saved_rounds
-from swarm.store.base import Kind
-from swarm.store.run import Run
+from swarm.records.listing import rounds_in
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
 from swarm.views.distrust import Distrust, distrusted
@@ -22,7 +15,7 @@ from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, Watch,
 from swarm.views.doctor.machine import installed_version
 from swarm.views.text import age, counts, shorten
 from swarm.wire import keys
-from swarm.wire.messages import NodeState, StateFile
+from swarm.wire.messages import StateFile
 
 NODES = Area("nodes")
 SKEW_TOLERATED = 5.0
@@ -107,18 +100,7 @@ def clocks(watched: WatchedNodes) -> Finding:
     return NODES.ok("clocks", f"{len(skews)} seen beating, at most {worst:.2f} s off")
 
 
-STATE, SAVED = Area("state"), Area("saved")
-LARGEST_STATE, LARGEST_MANIFEST = 2**20, 16 * 2**20
-
-
-class _Stamp(msgspec.Struct):
-    bytes: int
-
-
-class _Manifest(msgspec.Struct):
-    """The few columns of a checkpoint's manifest.json that tell whether it is all there."""
-
-    files: dict[str, _Stamp]
+STATE = Area("state")
 
 
 def check_state(context: CheckContext) -> Iterator[Finding]:
@@ -138,54 +120,6 @@ def check_state(context: CheckContext) -> Iterator[Finding]:
         yield STATE.failure("clock", f"of experiment {shorten(state.experiment_name, 64)!r}", fix)
     else:
         yield STATE.ok("clock", f"{state.round}/{state.max_rounds or '?'} rounds done")
-
-
-def check_saved(context: CheckContext) -> Iterator[Finding]:
-    """Checkpoints and the ends of logs."""
-    if context.run is None:
-        return
-    saved = saved_rounds(context.run)
-    damages = [finding for node, rounds in saved.items() for finding in _damages(context.run, node, rounds)]
-    total = sum(map(len, saved.values()))
-    whole = SAVED.ok("checkpoints", f"{total} of {len(saved)} nodes, all files there in full length")
-    yield from damages or [whole]
-    torn = sorted({node for node, log in context.logs.items() if log.torn} - context.alive)
-    fix = "start these nodes again, which closes the line; if they stay away, remove what follows the last newline"
-    measured = f"a last line without its end: {shorten(', '.join(torn), 120)}" if torn else "all end with a whole line"
-    yield SAVED.graded("ends of logs", measured, fix, warning=bool(torn))
-
-
-def _damages(run: Run, node: str, rounds: Sequence[int]) -> Iterator[Finding]:
-    """Yields the damage of a node's newest checkpoint, or those of older ones."""
-    newest, *older = (damage(run, keys.checkpoint(round_, node)) for round_ in reversed(rounds))
-    if newest:
-        fix = "move that folder away: the node goes on from the one before, or begins anew"
-        yield SAVED.failure("checkpoint", shorten(newest, 240), fix)
-        return
-    for problem in filter(None, older):
-        yield SAVED.warning("older checkpoint", shorten(problem, 240), "delete that folder; the node has a newer one")
-
-
-def damage(run: Run, checkpoint: str) -> str:
-    """Returns what is wrong with a checkpoint, empty if nothing; sizes are compared, hashes are not."""
-    store = run.store
-    where = store.describe(checkpoint)
-    try:
-        if read_form(store, f"{checkpoint}/node.json", NodeState, LARGEST_STATE) is None:
-            return f"{where}: node.json is missing"
-        manifest = read_form(store, f"{checkpoint}/manifest.json", _Manifest, LARGEST_MANIFEST)
-        if manifest is None:
-            return f"{where}: manifest.json is missing"
-        for name, stamp in manifest.files.items():
-            file = f"{checkpoint}/{name}"
-            entry = store.stat(file)
-            if entry is None or entry.kind is not Kind.FILE:
-                return f"{store.describe(file)} is missing"
-            if entry.size != stamp.bytes:
-                return f"{store.describe(file)} has {entry.size} bytes, expected {stamp.bytes}"
-    except (ProtocolError, ValueError) as error:  # a manifest may name what is no key
-        return f"{where}: {error}"
-    return ""
 
 
 SPEAK_AFTER = 100

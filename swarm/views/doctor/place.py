@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from statistics import median
@@ -119,12 +117,10 @@ def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
 SPACE, FILES = Area("space"), Area("files")
 GROWING = ("rollouts", "rewards", "winners", "logs", "judge")
 """Parts that every round adds to; checkpoints are replaced."""
-BYTES_PER_COMPLETION, BYTES_PER_ROW, FILES_PER_ROUND = 1024, 16 * 1024, 3
+BYTES_PER_COMPLETION, BYTES_PER_ROW = 1024, 16 * 1024
 """The guess before the first round: text of a completion with its prompt; a metrics row, events and small files."""
 FLOOR = 64 * 2**20
 """Bytes that should be free whatever the run needs."""
-TEMPORARY_FLOOR = 256 * 2**20
-"""Bytes for locks, model files and answers being scored."""
 MOST_NODES = 4096
 """That checkpoints are counted for: whoever can write to the folder can register under any number of names."""
 SHOWN = 3
@@ -138,7 +134,6 @@ class RunNeed(NamedTuple):
 
     per_round: float
     """Bytes per round."""
-    files_per_round: float
     rounds_left: int
     guessed: bool
     """The rates are a guess, for no round is done yet."""
@@ -148,10 +143,9 @@ class RunNeed(NamedTuple):
 
 
 def check_space(context: CheckContext) -> Iterator[Finding]:
-    """Free space and inodes of the place, and of this machine's temporary folder."""
+    """Free space of the place."""
     if folder := context.health.folder:
         yield from judge_space(folder.room(), measure_need(context))
-    yield judge_temporary(*_temporary())
 
 
 def measure_need(context: CheckContext) -> RunNeed:
@@ -164,13 +158,12 @@ def measure_need(context: CheckContext) -> RunNeed:
     checkpoints = max(there, expected_checkpoints(context) - there)
     if rounds:
         taken = sum(context.survey.bytes_by_part[part] for part in GROWING)
-        files = sum(context.survey.files_by_part[part] for part in GROWING if part != "logs")
-        return RunNeed(taken / rounds, files / rounds, left, False, checkpoints)
+        return RunNeed(taken / rounds, left, False, checkpoints)
     settings = context.settings
     completions = settings.most_local_groups * settings.generations
     workers = _workers(context)
     taken = workers * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
-    return RunNeed(taken, workers * FILES_PER_ROUND, left, True, checkpoints)
+    return RunNeed(taken, left, True, checkpoints)
 
 
 def _workers(context: CheckContext) -> int:
@@ -193,15 +186,6 @@ def expected_checkpoints(context: CheckContext) -> int:
     return settings.checkpoint_keep * sum(sizes[node % len(sizes)] for node in range(nodes))
 
 
-def _temporary() -> tuple[str, int]:
-    """Returns the temporary folder, and the bytes free in it."""
-    try:
-        folder = tempfile.gettempdir()
-        return folder, shutil.disk_usage(folder).free
-    except OSError:  # FileNotFoundError: none of the usual places can be written
-        return "", 0
-
-
 def judge_space(room: Room, run: RunNeed) -> Iterator[Finding]:
     """Yields the figures as findings."""
     rate = f"{size(run.per_round)} a round{' (guessed)' if run.guessed else ''}"
@@ -211,20 +195,6 @@ def judge_space(room: Room, run: RunNeed) -> Iterator[Finding]:
     fix = "free space, ask for fewer rounds, or `swarm experiment clean` what is done with"
     failure, warning = room.free < max(need, FLOOR // 8), room.free < max(2 * need, FLOOR)
     yield SPACE.graded("free space", measured, fix, failure=failure, warning=warning)
-    need = int(run.files_per_round * 1.5 * run.rounds_left)  # a round's folders come on top of its files
-    if room.inodes is None:
-        yield SPACE.ok("inodes", "the file system has no such limit")
-        return
-    measured = f"{room.inodes} free, the run needs {need} more"
-    fix = "use a file system with more inodes, or ask for fewer rounds"
-    yield SPACE.graded("inodes", measured, fix, failure=room.inodes < need)
-
-
-def judge_temporary(folder: str, free: int) -> Finding:
-    """Returns the temporary folder of this machine; none is worse than one with little space."""
-    measured = f"{size(free)} free in {folder or 'no temporary folder can be written'}"
-    fix = "free space there, or set TMPDIR to another folder"
-    return SPACE.graded("temporary folder", measured, fix, failure=not folder, warning=free < TEMPORARY_FLOOR)
 
 
 def check_files(context: CheckContext) -> Iterator[Finding]:
@@ -242,11 +212,9 @@ def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
     Args:
         alive: nodes whose half-written files are their own business.
     """
-    sparse = [f"{one.name} ({size(one.claimed)}, of which {size(one.there)} are there)" for one in survey.sparse]
     for check, found, fix in (
         ("links", survey.links, "delete them: nodes refuse links, and watchers follow them into other trees"),
         ("pipes and devices", survey.no_files, "delete them: they are nobody's data, and may block other readers"),
-        ("sparse files", sparse, "delete them: they claim what they do not have, and fill a copy's disk"),
         (
             "conflict copies",
             survey.conflicts,
