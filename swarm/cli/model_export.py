@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,7 +25,6 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.views.model_card import CardContents, model_card
-from swarm.views.redaction import redaction_here
 from swarm.wire import keys
 from swarm.wire.judge_messages import ExamRow
 
@@ -47,7 +45,7 @@ def export(
     """Copy a node's model out of its checkpoint, and write a card (README.md) that says what it was trained on.
 
     The card has the rewards of the rounds, the exam if there was one, groups by who published and who wrote them, by
-    licence and by consent, the settings and the command. Of a node that trained an adapter it is the adapter alone, in
+    licence and by consent, and the settings. Of a node that trained an adapter it is the adapter alone, in
     PEFT's form, or with --merged the whole model.
 
     Args:
@@ -126,7 +124,7 @@ def write_model_folder(
 
 
 def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -> str:
-    """Returns the card of a node's model, without what is of this machine."""
+    """Returns the card of a node's model."""
     found = read_rows(run, node)
     made = CardContents(
         node,
@@ -139,7 +137,7 @@ def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -
         last_start(run, node),
         _exam(run),
     )
-    return model_card(made, redaction_here(os.environ, run.place).redacted)
+    return model_card(made)
 
 
 def _exam(run: Run) -> list[ExamRow]:

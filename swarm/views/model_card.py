@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from swarm.config import variable
-from swarm.config.constraints import as_text
+from swarm.config.constraints import as_text, choices, options
 from swarm.config.settings import FIELDS
-from swarm.harmless import printable, quoted
+from swarm.harmless import printable
 from swarm.policy.embedded import EMBEDDED
 from swarm.records.rows import one_per_round
 from swarm.records.starts import WHERE
@@ -34,9 +33,11 @@ MOST_NAMED = 100
 """Entries of one table; those beyond are summed up."""
 MOST_SPANS = 20
 """Rows of the table of rewards."""
-LONGEST_NAME, LONGEST_VALUE, LONGEST_PATH, LONGEST_COMMAND = 80, 400, 1000, 4000
+LONGEST_NAME, LONGEST_VALUE, LONGEST_PATH = 80, 400, 1000
 """Characters."""
 NOT_SAID = "not said"
+NOT_TOLD = "(of this machine)"
+"""Stands for a model or task whose name may be a path."""
 ALWAYS = frozenset(
     (
         *("model", "tasks", "profile", "local_groups", "external_groups", "generations", "max_rounds"),
@@ -49,6 +50,8 @@ _MEANINGS = {
     "train+publish": "train+publish (others may train on them and publish them again)",
 }
 _MARKS = frozenset("\\`*_[]#|~")
+_NAME = re.compile(r"[A-Za-z0-9][\w.+:-]*(/[A-Za-z0-9][\w.+:-]*)?", re.ASCII)
+"""Names of tasks, models and functions; no path from the root or the home."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 
@@ -74,12 +77,8 @@ class CardContents:
     """Rows of all nodes."""
 
 
-def model_card(made: CardContents, redact: Callable[[str], str] = str) -> str:
-    """Writes the card in Markdown, with the header of a Hugging Face model card.
-
-    Args:
-        redact: takes paths, addresses and secrets out of what the node was started with.
-    """
+def model_card(made: CardContents) -> str:
+    """Writes the card in Markdown, with the header of a Hugging Face model card."""
     lived = [row for row in made.rows if row.round < made.rounds_done]
     model, node = lived[-1].model if lived else "", shown(made.node)
     parts = [
@@ -91,7 +90,7 @@ def model_card(made: CardContents, redact: Callable[[str], str] = str) -> str:
         _how_it_learned(lived),
         _exam(made.node, made.exam),
         _texts(lived, made.odd),
-        _how_it_was_made(made.start, redact) if made.start else "",
+        _how_it_was_made(made.start) if made.start else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -206,18 +205,13 @@ def _said(rows: Sequence[MetricsRow], external: int, column: str) -> Counter[str
     return total + Counter({NOT_SAID: max(0, external - total.total())})
 
 
-def _how_it_was_made(start: NodeStart, redact: Callable[[str], str]) -> str:
-    """Returns the command as a block by indentation, which no mark in it can end, the settings and the versions."""
-    command = redact(printable(start.command)[:LONGEST_COMMAND])
-    again = (
-        "The command that made the run; `<...>` stands for what is of one machine. The seed gives the same questions\n"
-        f"again.\n\n    {command}"
-    )
-    settings = [(f"`{variable(name)}`", shown(redact(text), LONGEST_VALUE)) for name, text in _settings(start.settings)]
-    versions = [(shown(name), shown(redact(text))) for name, text in sorted(start.versions.items())[:MOST_NAMED]]
+def _how_it_was_made(start: NodeStart) -> str:
+    """Returns settings and versions: what is of this machine alone, as paths and addresses, is not among them."""
+    settings = [(f"`{variable(name)}`", shown(text, LONGEST_VALUE)) for name, text in _settings(start.settings)]
+    versions = [(shown(name), shown(text)) for name, text in sorted(start.versions.items())[:MOST_NAMED]]
     parts = [
         "## How it was made",
-        again if command.strip() else "",
+        "The seed gives the same questions again.",
         table(("setting", "value"), settings),
         table(("library", "version"), versions),
     ]
@@ -225,21 +219,23 @@ def _how_it_was_made(start: NodeStart, redact: Callable[[str], str]) -> str:
 
 
 def _settings(recorded: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Returns setting -> value in words: those of ALWAYS, and those not at their defaults; no unknown names."""
-    known = [name for name in FIELDS if name in recorded and name not in WHERE and not FIELDS[name].metadata["secret"]]
-    told = [name for name in known if name in ALWAYS or recorded[name] != _as_recorded(FIELDS[name].default)]
+    """Returns setting -> value in words: those of ALWAYS, and numbers and choices that are not at their defaults."""
+    known = [name for name in FIELDS if name in recorded and name not in WHERE]
+    told = [name for name in known if name in ALWAYS or (_is_plain(name) and recorded[name] != FIELDS[name].default)]
     return [(name, _value(recorded[name])) for name in told if recorded[name] is not None]
 
 
-def _as_recorded(default: Any) -> Any:
-    return list(default) if isinstance(default, tuple) else default
+def _is_plain(name: str) -> bool:
+    """Tells whether a setting is a number, a switch or one of some names: no text of its user's can be in it."""
+    kind = FIELDS[name].type
+    return bool(choices(kind)) or {*options(kind)} <= {bool, int, float}
 
 
 def _value(value: Any) -> str:
-    try:
-        return as_text(value)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        return quoted(value)
+    if isinstance(value, str | list):
+        texts = value if isinstance(value, list) else [value]
+        return ",".join(text if isinstance(text, str) and _NAME.fullmatch(text) else NOT_TOLD for text in texts)
+    return as_text(value) if isinstance(value, bool | int | float) else NOT_TOLD
 
 
 # ── words and tables ────────────────────────────────────────────────────────────────────────────────────────────────

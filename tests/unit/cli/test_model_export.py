@@ -48,16 +48,20 @@ def test_a_model_comes_with_its_files_and_a_card_and_overwrites_nothing(
     assert "is there already" in capsys.readouterr().err
 
 
-def test_the_card_has_the_command_without_the_place_and_the_exam(layout: Layout, tmp_path: Path) -> None:
+def test_the_card_has_the_exam_and_nothing_of_this_machine(layout: Layout, tmp_path: Path) -> None:
     command = f"HF=hf_abcdefghijklmn swarm up --path {layout.path} --seed 7"
-    start = make_start(layout, "alice", settings={"seed": 7}, command=command)
+    said = {"seed": 7, "model": ["/home/ada/secret"], "system_prompt": "mail ada", "mirror": "s3://ada/x"}
+    start = make_start(layout, "alice", settings=said, command=command)
     append(layout.logs / "alice" / "starts.jsonl", encode(start))
     exam = {"node_id": "alice", "model": "m", "rounds_done": 3, "task": "bf", "n": 8}
     row = exam | {"pass_at_1": 0.5, "mean_reward": 0.5, "answered": 1}
     layout.exam_file.write_bytes(encode([row]))
     assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "    HF=<secret> swarm up --path <shared> --seed 7\n" in card
+    assert "| `SEED` | 7 |" in card
+    assert "| `MODEL_NAME` | (of this machine) |" in card
+    for private in ("hf_abc", str(layout.path), "ada", "s3"):
+        assert private not in card
     assert "| bf | 8 | - | 0.500 | - | 0.500 |" in card
 
 

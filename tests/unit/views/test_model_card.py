@@ -93,22 +93,22 @@ def test_the_exam_stands_in_it_where_the_node_was_examined() -> None:
     assert "## Exam" not in model_card("anna", "exp", 9, [], exam=exam[2:])
 
 
-def test_the_card_names_the_command_versions_and_settings_that_matter_or_differ() -> None:
+def test_the_card_names_versions_and_settings_that_matter_or_differ() -> None:
     settings = Settings().as_recorded() | {"cleanup": True, "temperature": 1.0, "path": "/mnt/x", "unknown": "evil"}
-    start = started(command="swarm up --path /mnt/x --rounds 9", settings=settings, versions={"torch": "2.13.0"})
-    made = CardContents("anna", "exp", 9, [], start=start)
-    card = cards.model_card(made, lambda text: text.replace("/mnt/x", "<shared>"))
-    assert "\n    swarm up --path <shared> --rounds 9\n" in card
+    card = model_card("anna", "exp", 9, [], start=started(settings=settings, versions={"torch": "2.13.0"}))
     assert "| torch | 2.13.0 |" in card
     assert "| `ROLLOUT_CLEANUP_ENABLED` | True |" in card
     assert "| `SEED` | 42 |" in card
+    assert "| `MODEL_NAME` | tiny-2-qwen2 |" in card
     assert "SWARM_WATCH" not in card
     assert "evil" not in card
     assert "/mnt/x" not in card
 
 
 def test_a_hostile_start_ends_no_block_and_names_no_model_that_is_none() -> None:
-    start = started(command="x\n```\n# hi\x1b" + "y" * 9999, settings={"model": ["o/m\nevil: 1"], "seed": {"a": [[1]]}})
+    evil = "x\n```\n# hi\x1b" + "y" * 9999
+    settings = {"model": ["o/m\nevil: 1"], "seed": {"a": [[1]]}, "loss": evil, "clip_low": evil}
+    start = started(settings=settings, versions={evil: evil})
     card = model_card("anna", "exp", 1, [], start=start)
     assert "\n```" not in card
     assert "\x1b" not in card
