@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ from swarm.records.listing import nodes_with_logs
 from swarm.records.stream import Event, EventStream, WantedEvents
 from swarm.spelling import did_you_mean
 from swarm.store.run import Run
-from swarm.views.events import Repeats, render
+from swarm.views.events import render
 from swarm.views.looks import Looks
 from swarm.views.text import shorten
 from swarm.wire import keys
@@ -62,8 +62,7 @@ def logs(
         event: Only events whose name matches this pattern, such as 'round.*'.
         level: Only events of this level and above.
         metrics: Each node's metrics row of each round, too.
-        output: text; wide: with date, zone and logger; json: the lines as they are in the folder. What a node repeats
-            is one line in the first two.
+        output: text; wide: with date, zone and logger; json: the lines as they are in the folder.
         as_json: The same as --output json.
     """
     form: Form = "json" if as_json else output
@@ -77,15 +76,14 @@ def logs(
         raise ConfigError("; ".join(unknown))
     for said in unknown:  # it may come
         warn(said)
-    stream, repeats = EventStream(run, wanted), Repeats()
-    _show(_last(stream, lines, wanted, run, follow=follow), repeats, form)
+    stream = EventStream(run, wanted)
+    _show(_last(stream, lines, wanted, run, follow=follow), form)
     looks, news = Looks(run.store, POLL_SECONDS), True
     while follow:
         time.sleep(looks.pause(news=news))
         events = stream.read_on()
-        _show(events, repeats, form)
+        _show(events, form)
         news = bool(events)
-    _write(render(repeats.rest(), wide=form == "wide"))
 
 
 def _last(stream: EventStream, lines: int | None, wanted: WantedEvents, run: Run, *, follow: bool) -> list[Event]:
@@ -110,12 +108,8 @@ def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
             yield f"--node {name}: no such node has logs in {logs}; there are {names}{did_you_mean(name, there)}"
 
 
-def _show(events: list[Event], repeats: Repeats, form: Form) -> None:
-    _write(map(_raw, events) if form == "json" else render(repeats.take(events), wide=form == "wide"))
-
-
-def _write(lines: Iterable[str]) -> None:
-    for line in lines:
+def _show(events: list[Event], form: Form) -> None:
+    for line in map(_raw, events) if form == "json" else render(events, wide=form == "wide"):
         sys.stdout.write(painted(printable_lines(line), sys.stdout) + "\n")
     sys.stdout.flush()
 

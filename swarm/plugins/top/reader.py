@@ -11,7 +11,6 @@ from swarm.records.liveness import Machine
 from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.views import groups as group_view
-from swarm.views.events import Repeats
 from swarm.views.events import render as render_events
 from swarm.views.status import Status, StatusReader
 
@@ -53,5 +52,4 @@ class TopReader:
     def events_text(self, node: str) -> str:
         """Returns the last events, of one node or with "" of all."""
         events = EventStream(self.run, WantedEvents(nodes=frozenset({node} if node else ()))).read_last(EVENTS_SHOWN)
-        repeats = Repeats()
-        return "\n".join(render_events([*repeats.take(events), *repeats.rest()])) or "no event yet"
+        return "\n".join(render_events(events)) or "no event yet"

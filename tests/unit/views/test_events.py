@@ -9,7 +9,7 @@ import pytest
 
 from swarm.records import growing, stream
 from swarm.records.reader import RunReader
-from swarm.records.stream import EventStream, WantedEvents
+from swarm.records.stream import Event, EventStream, WantedEvents
 from swarm.views.events import render
 from tests.layout import Layout
 from tests.unit.views.factories import append, append_events, make_event, make_experiment, run_of
@@ -170,3 +170,8 @@ def test_who_follows_gets_a_flood_in_parts_and_the_others_at_once(
     assert 0 < first.count("mallory") < 10
     rest = iter(lambda: found.read_on(), [])
     assert len(first) + sum(map(len, rest)) == 101
+
+
+def test_a_time_beyond_any_calendar_is_a_line_all_the_same() -> None:
+    event = Event(1e300, "alice", "warning", "x", b"{}")
+    assert next(render([event], wide=True)).startswith("????-")
