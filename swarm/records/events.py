@@ -19,7 +19,7 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.records import growing
-from swarm.records.growing import lines_of, parse_batches, parse_line
+from swarm.records.growing import lines_of, parse_line
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -73,27 +73,18 @@ class NodeEvents:
 
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen."""
-        seen = self.lines
-        for some, said in parse_batches(lines, _Event, lambda line: parse_line(line, _Event)):
+        for line in lines:
+            self.lines += 1
             if self.junk >= growing.MOST_JUNK:
-                break
-            self._take_some(some, said)
-        unread = seen + len(lines) - self.lines
-        self.lines, self.junk = self.lines + unread, self.junk + unread
-
-    def _take_some(self, lines: Sequence[bytes], said: Sequence[_Event | None]) -> None:
-        alarming = b"memory" in b"\n".join(lines).lower()
-        for number, (line, event) in enumerate(zip(lines, said, strict=True), self.lines + 1):
+                self.junk += 1
+                continue
+            event = parse_line(line, _Event)
             if event is None:
                 self.junk += 1
             else:
                 self._take(event)
-                if event.event == "process.crashed":
-                    _keep(self.alarms, number, line)
-                    continue
-            if alarming and is_out_of_memory(line):
-                _keep(self.alarms, number, line)
-        self.lines += len(lines)
+            if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
+                _keep(self.alarms, self.lines, line)
 
     def _take(self, event: _Event) -> None:
         match event.event:

@@ -13,14 +13,9 @@ from swarm.store.base import MOST_PER_READ, Records, Store, end_of
 from swarm.wire.codec import DEEPEST, nests_too_deeply
 
 Form = TypeVar("Form")
-Read = TypeVar("Read")
 Total = TypeVar("Total", bound="Sum")
 MOST_JUNK = 10_000
 """Lines without meaning, after which a file is no log: what comes after is counted and not looked into."""
-AT_ONCE = 256
-"""Lines that are decoded in one call, which takes half as long as one by one, and are held for it."""
-MOST_DECODED = 2**20
-"""Bytes of these lines, unless one alone has more."""
 LONGEST_NAME = 64
 """Characters that are held of a name in a line: nodes, tasks, models, events."""
 MOST_READS = 8
@@ -112,52 +107,6 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
     """Yields all lines of a growing file, up to the bound of a look."""
     for part in GrowingLines(store, key).look():
         yield from part.records
-
-
-def parse_batches(
-    lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
-) -> Iterator[tuple[Sequence[bytes], Sequence[Form | Read | None]]]:
-    """Yields some lines after others, each with what it says, or None.
-
-    Args:
-        form: of nearly all lines. How deeply values stand within each other in it is not looked at.
-        one_by_one: reads a line where not all of its neighbours have this form.
-    """
-    decoder = forms.decoder(form)
-    for some in _batches(lines):
-        if (said := _decoded(some, decoder)) is not None:
-            yield some, said
-        else:
-            yield some, [one_by_one(line) for line in some]
-
-
-def _batches(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    if len(lines) > AT_ONCE:
-        for begin in range(0, len(lines), AT_ONCE):
-            yield from _batches(lines[begin : begin + AT_ONCE])
-    elif len(lines) > 1 and sum(map(len, lines)) > MOST_DECODED:
-        yield from _batches(lines[: len(lines) // 2])
-        yield from _batches(lines[len(lines) // 2 :])
-    elif lines:
-        yield lines
-
-
-def are_objects(data: bytes, count: int) -> bool:
-    """Tells whether joined lines begin and end as so many objects: a decoder passes over blank lines, and reads two
-    values of one line."""
-    return data.count(b"}\n{") == count - 1 and data[:1] == b"{" and data[-1:] == b"}"
-
-
-def _decoded(lines: Sequence[bytes], decoder: msgspec.json.Decoder[Form]) -> list[Form] | None:
-    """Returns one value of each line; None: one of them is none."""
-    data = b"\n".join(lines)
-    if not are_objects(data, len(lines)):
-        return None
-    try:
-        said = decoder.decode_lines(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return said if len(said) == len(lines) else None
 
 
 def parse_line(line: bytes, form: type[Form]) -> Form | None:

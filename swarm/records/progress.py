@@ -22,13 +22,15 @@ from msgspec import UNSET
 from swarm.records.growing import LONGEST_NAME, Follower
 from swarm.records.hints import KEPT, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
-from swarm.records.table import Odd, columns, measured, parse_row, parse_some
+from swarm.records.table import Odd, columns, measured, parse_row
 from swarm.store.base import Store
 from swarm.wire.metrics import MOST_ROUND_SPANS, MetricsRow, Totals
 
 MOST_SAID_OF = 300
 """Peers of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
 MOST_REASONS = 100
+AT_ONCE = 256
+"""Rows that are held while they are added up."""
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 _ASKED = ("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
@@ -128,13 +130,10 @@ class NodeProgress:
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen; what is no row is left out."""
         newest = deque[bytes](maxlen=KEPT)
-        for some, said in parse_some(lines, self.form, self.odd):
-            rows = [row for row in said if row is not None]
-            if len(rows) < len(some):
-                some = [line for line, row in zip(some, said, strict=True) if row is not None]
-            if rows:
-                self.add_up(rows)
-                newest.extend(some[-KEPT:])
+        for begin in range(0, len(lines), AT_ONCE):
+            some = [(line, parse_row(line, self.form, self.odd)) for line in lines[begin : begin + AT_ONCE]]
+            self.add_up([row for _, row in some if row is not None])
+            newest.extend(line for line, row in some if row is not None)
         for row in self._last_rows(newest):
             self.last = row
             self.recent.append(recent(row))

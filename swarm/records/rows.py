@@ -1,6 +1,6 @@
 """The rows of a node or of a run, read whole: as written, or the one that counts of each round and stage.
 
-    lines ─ table.parse_rows ─▶ MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ names shared between rows
+    lines ─ table.parse_rows ─▶ MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ rows
                                                                                │
                        one row's names and lists above MOST_OF_ROW  ─▶ let go  ┤
                        those of all its rows above MOST_OF_WORKER   ─▶ let go, the oldest after FIRST first
@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
-from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ import msgspec
 from msgspec import UNSET
 
 from swarm.errors import StoreError
-from swarm.records.growing import LONGEST_NAME, MOST_READS, GrowingLines, lines_of
+from swarm.records.growing import MOST_READS, GrowingLines, lines_of
 from swarm.records.listing import nodes_with_logs
 from swarm.records.table import Odd, parse_row, parse_rows
 from swarm.store.run import Run
@@ -42,8 +41,6 @@ MOST_OF_WORKER = 16 * 2**20
 """Bytes of the names and lists of all rows of one worker."""
 FIRST = 10
 """Rows whose names stay whatever comes after them."""
-MOST_NAMES = 4096
-"""Names of one worker's rows that are held once for all of them: nodes, tasks, models."""
 
 
 class MetricsRows(NamedTuple):
@@ -133,7 +130,6 @@ class Keeper:
     def __init__(self, odd: Odd) -> None:
         """`odd`: counts the rows whose names and lists were let go."""
         self._odd = odd
-        self._names: dict[str, str] = {}
         self._held = deque[tuple[msgspec.Struct, int]]()
         """Rows that have names, those that are never let go aside, and the bytes of these."""
         self._bytes = 0
@@ -146,7 +142,7 @@ class Keeper:
         """
         if getattr(row, "totals", UNSET) is not UNSET:
             row.totals = UNSET
-        size = self._share(row)
+        size = sum(_size(getattr(row, column)) for column in _named_columns(type(row)))
         self._seen += 1
         if size > MOST_OF_ROW:
             self._let_go(row)
@@ -160,64 +156,22 @@ class Keeper:
             self._let_go(oldest)
         return row
 
-    def _share(self, row: msgspec.Struct) -> int:
-        """Put the names that are held already in the place of a row's own; bytes of what is not shared."""
-        size = 0
-        for column in _named_columns(type(row)):
-            value = getattr(row, column)
-            shared = self._shared(value)
-            if shared is not value:
-                setattr(row, column, shared)
-            size += self._size(shared)
-        return size
-
-    def _shared(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return next(self._names_for((value,)))
-        if isinstance(value, dict):
-            are_numbers = {*map(type, value.values())} <= _NUMBERS
-            entries = value.values() if are_numbers else map(self._shared, value.values())
-            return dict(zip(self._names_for(value), entries, strict=True)) if value else _NO_NAMES
-        return value or _NO_ITEMS if isinstance(value, list) else value
-
-    def _names_for(self, names: Iterable[str]) -> Iterator[str]:
-        if (room := MOST_NAMES - len(self._names)) > 0:
-            new = (name for name in names if len(name) <= LONGEST_NAME and name not in self._names)
-            self._names |= {name: name for name in islice(new, room)}
-        return map(self._names.get, names, names)  # the name itself, where it is not held
-
-    def _size(self, value: Any) -> int:
-        if value is _NO_NAMES or value is _NO_ITEMS or (isinstance(value, str) and value in self._names):
-            return 0
-        if value is UNSET or (type(value) is int and value <= _SMALL):
-            return 0
-        size = sys.getsizeof(value)
-        if isinstance(value, dict):
-            return size + sum(map(sys.getsizeof, value.keys() - self._names.keys())) + self._size_of_entries(value)
-        return size + sum(map(self._size, value)) if isinstance(value, list) else size
-
-    def _size_of_entries(self, names: dict[str, Any]) -> int:
-        kinds = {*map(type, names.values())}
-        if not kinds <= _NUMBERS:
-            return sum(map(self._size, names.values()))
-        small = kinds == {int} and max(names.values()) <= _SMALL
-        return 0 if small else sum(map(sys.getsizeof, names.values()))
-
     def _let_go(self, row: msgspec.Struct) -> None:
         for column in _named_columns(type(row)):
             if (held := getattr(row, column)) is not UNSET:
-                setattr(row, column, _EMPTY[type(held)])
+                setattr(row, column, type(held)())
         self._odd.cut_names(f"names of round {getattr(row, 'round', 0)}")
 
 
-_NUMBERS = {int, float}
-"""Types of the entries of most columns, of which a thousand are taken at once."""
-_SMALL = 256
-"""Integers up to this one are held once by Python itself."""
-_NO_NAMES: dict[str, Any] = {}
-_NO_ITEMS: list[Any] = []
-_EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NO_ITEMS, str: ""}
-"""One for all rows: an empty dict of its own for each column would be half of what a row takes."""
+def _size(value: Any) -> int:
+    """Returns about how many bytes a value takes: the decoder holds short names that come again once for all rows."""
+    if not value:
+        return 0
+    if isinstance(value, dict):
+        return sys.getsizeof(value) + sum(map(len, value)) + sum(map(_size, value.values()))
+    if isinstance(value, list):
+        return sys.getsizeof(value) + sum(map(_size, value))
+    return len(value) if isinstance(value, str) else 0
 
 
 @cache

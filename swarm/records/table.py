@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET
 
 from swarm import forms
-from swarm.records.growing import parse_batches, parse_line
+from swarm.records.growing import parse_line
 from swarm.wire.judge_messages import JudgedRow
 from swarm.wire.messages import SCHEMA_VERSION, MetricsRow
 
@@ -147,16 +147,9 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
     return sound
 
 
-def parse_some(
-    lines: Sequence[bytes], form: type[Form], odd: Odd
-) -> Iterator[tuple[Sequence[bytes], Sequence[Form | None]]]:
-    """Yields some of many lines after others, each with its row or None, as parse_row gives it."""
-    return parse_batches(lines, strict(form), lambda line: parse_row(line, form, odd))
-
-
 def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
     """Yields the rows among many lines."""
-    return (row for _, some in parse_some(lines, form, odd) for row in some if row is not None)
+    return (row for line in lines if (row := parse_row(line, form, odd)) is not None)
 
 
 def _changed(line: bytes, form: type[Form], odd: Odd) -> Form | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -21,7 +20,7 @@ from swarm.plugins.rl_swarm.forms import (
     said_in,
 )
 from swarm.plugins.rl_swarm.nodes import Junk, NodeFacts
-from swarm.records.growing import GrowingLines, lines_of, parse_batches, parse_line
+from swarm.records.growing import GrowingLines, lines_of, parse_line
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
 from swarm.records.rows import MOST_ROWS
 from swarm.store.base import Entry, Store
@@ -206,11 +205,8 @@ class RlSwarmRun:
         line. After MOST_JUNK that are not it is read no further."""
         growing, found, junk, count = GrowingLines(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
-            left = most - len(found)
-            batches = parse_batches(part.records[:left], form, partial(parse_line, form=form))
-            read = chain.from_iterable(zip(some, said, strict=True) for some, said in batches)
-            for line, parsed in chain(read, ((line, None) for line in part.records[left:])):
-                if parsed is not None:
+            for line in part.records:
+                if len(found) < most and (parsed := parse_line(line, form)) is not None:
                     found.append(parsed)
                     continue
                 count += 1
