@@ -87,9 +87,6 @@ class Survey:
     files_by_part: Counter[str] = field(default_factory=Counter)
     drafts_by_node: Counter[str] = field(default_factory=Counter)
     """Node -> bytes of half-written files."""
-    links: list[str] = field(default_factory=list)
-    no_files: list[str] = field(default_factory=list)
-    """FIFOs, sockets, devices."""
     conflicts: list[str] = field(default_factory=list)
     """Copies that replication tools made."""
     not_text: list[str] = field(default_factory=list)

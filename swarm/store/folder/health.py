@@ -163,11 +163,7 @@ def _note(entry: os.DirEntry[str], place: str, found: Survey) -> bool:
         found.conflicts.append(shown)
     if stat.S_ISDIR(status.st_mode):
         return place.count(os.sep) + 1 < DEEPEST_LOOKED_AT
-    if stat.S_ISLNK(status.st_mode):
-        found.links.append(shown)
-    elif not stat.S_ISREG(status.st_mode):
-        found.no_files.append(shown)
-    else:
+    if stat.S_ISREG(status.st_mode):
         _measure(status, place, found)
     return False
 

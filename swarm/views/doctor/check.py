@@ -23,7 +23,6 @@ from swarm.records.files import PeerReader
 from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
 from swarm.records.liveness import STANDBY, STOPPED
-from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunSnapshot, snapshot
 from swarm.records.starts import last_start
 from swarm.records.table import Odd, columns, parse_rows
@@ -98,8 +97,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
 class NodeLogs(NamedTuple):
     """Holds what the growing files of one node say."""
 
-    recent: NodeProgress
-    """What its last rows add up to."""
     versions: Mapping[str, str]
     """Package -> version, as its last start has them."""
     delays: list[float]
@@ -166,11 +163,9 @@ class CheckContext:
 
 def read_logs(run: Run, node: str) -> NodeLogs:
     """Read the end of one node's rows, and its last start."""
-    rows, start, recent = GrowingLines(run.store, keys.metrics(node)), last_start(run, node), NodeProgress()
-    lines = rows.look_at_end(END).records[-RECENT:]
-    recent.observe(lines)
-    delays = [seconds for row in parse_rows(lines, _DELAYS, Odd()) for seconds in row.publish_to_pool]
-    return NodeLogs(recent, start.versions if start else {}, delays)
+    start, rows = last_start(run, node), GrowingLines(run.store, keys.metrics(node)).look_at_end(END)
+    delays = [seconds for row in parse_rows(rows.records[-RECENT:], _DELAYS, Odd()) for seconds in row.publish_to_pool]
+    return NodeLogs(start.versions if start else {}, delays)
 
 
 LOOK_EVERY = 0.1

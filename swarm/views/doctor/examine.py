@@ -25,7 +25,6 @@ CHECKS: dict[str, Check] = {
     "replication": remote.check_replication,
     "nodes": nodes.check_nodes,
     "hints": nodes.check_hints,
-    "trust": nodes.check_trust,
     "versions": nodes.check_versions,
     "state": nodes.check_state,
     "files": place.check_files,

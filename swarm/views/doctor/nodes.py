@@ -1,19 +1,17 @@
-"""The nodes: liveness, doubled ids, coordinators, clocks; the round clock; and what they logged: peers that they
-refuse, and versions."""
+"""The nodes: liveness, doubled ids, coordinators, clocks; the round clock; hints; and versions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from swarm.records.listing import rounds_in
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
-from swarm.views.distrust import Distrust, distrusted
-from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, Watch, WatchedNodes
+from swarm.views.doctor.check import Area, CheckContext, Finding, Watch, WatchedNodes
 from swarm.views.doctor.machine import installed_version
-from swarm.views.text import age, counts, shorten
+from swarm.views.text import age, shorten
 from swarm.wire import keys
 from swarm.wire.messages import StateFile
 
@@ -125,29 +123,8 @@ def check_state(context: CheckContext) -> Iterator[Finding]:
 SPEAK_AFTER = 100
 """Rounds after which every rule of swarm.records.hints has seen enough."""
 EARLY = ", which is too early for most of them"
-TRUST, VERSIONS, HINTS = Area("trust"), Area("versions"), Area("hints")
+VERSIONS, HINTS = Area("versions"), Area("hints")
 OURS = "swarm"
-FIXES = {
-    OTHER_VERSION: f"install the same {', '.join(Families().packages)} on all nodes: pip install <package>==<version>",
-    "unknown_family": "use the same SWARM_TASK_FAMILIES on all nodes",
-    "question_mismatch": "use the same SEED, SWARM_PROFILE and SWARM_TASKS everywhere; else this peer forges questions",
-    "reply_mismatch": "use the same task files everywhere, see `swarm task try`; else this peer forges conversations",
-    "unknown_task": "use the same SWARM_TASKS and SWARM_PROFILE on all nodes",
-    "oversized": "raise SWARM_MAX_FILE_BYTES where such files are meant; else this peer floods the folder",
-    "scorer_abuse": "its answers hang the scorer: stop that node, or leave it in quarantine",
-    "wrong_version": "run the same swarm version on all nodes",
-    "no_origin": "a peer of another implementation? its groups have to say where their questions come from",
-}
-OTHERWISE = "look at its `swarm logs --node`, and stop it if nobody knows it: it costs time and is not learned from"
-
-MOST_REFUSED = 20
-"""Peers that are named; who writes rows may name any number."""
-
-
-def check_trust(context: CheckContext) -> Iterator[Finding]:
-    """Refused and quarantined peers."""
-    if context.run:
-        yield from judge_trust(distrusted({node: log.recent for node, log in context.logs.items()}))
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
@@ -161,19 +138,6 @@ def check_hints(context: CheckContext) -> Iterator[Finding]:
     for hint in hints:
         measured = f"{shorten(', '.join(hint.nodes), 64)}: {hint.evidence}"
         yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")
-
-
-def judge_trust(found: Sequence[Distrust]) -> Iterator[Finding]:
-    """One finding per peer that is refused."""
-    if not found:
-        yield TRUST.ok("refused peers", f"none in the last {RECENT} rounds of any node")
-    if (more := len(found) - MOST_REFUSED) > 0:
-        yield TRUST.warning("refused peers", f"{more} more, none refused more than those named", OTHERWISE)
-    for peer in found[:MOST_REFUSED]:
-        held = f"; quarantined by {len(peer.quarantined_by)} nodes" if peer.quarantined_by else ""
-        measured = f"{shorten(peer.peer, 64)}: {counts(peer.refused)}, by {len(peer.refused_by)} nodes{held}"
-        commonest = max(peer.refused, key=peer.refused.__getitem__, default="")
-        yield TRUST.warning("refused peer", measured, FIXES.get(commonest, OTHERWISE))
 
 
 def check_versions(context: CheckContext) -> Iterator[Finding]:

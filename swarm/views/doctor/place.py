@@ -213,8 +213,6 @@ def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
         alive: nodes whose half-written files are their own business.
     """
     for check, found, fix in (
-        ("links", survey.links, "delete them: nodes refuse links, and watchers follow them into other trees"),
-        ("pipes and devices", survey.no_files, "delete them: they are nobody's data, and may block other readers"),
         (
             "conflict copies",
             survey.conflicts,

@@ -60,7 +60,7 @@ def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: Pat
     layout.logs.rename(layout.root / "elsewhere")
     layout.logs.write_text("no folder")
     report = json.loads(doctor(tmp_path, "--json", code=1).out)
-    assert "trust: could be looked at" in failures(report)
+    assert "hints: could be looked at" in failures(report)
     assert any(finding["area"] == "scoring" for finding in report["findings"])
 
 
