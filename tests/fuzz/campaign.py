@@ -1,7 +1,7 @@
 """So many hostile files through the readers: what was refused, how slowly, and what broke.
 
-First every file made by hand at every place where a node reads one. Then mutations of good files and of those that
-were found on the way: a mutation that takes a reading where none has been is kept, and mutated further.
+First every file made by hand at every place where a node reads one. Then mutations of good files, and of those that
+took readings where none had been before (tests/fuzz/corpus).
 """
 
 from __future__ import annotations
@@ -37,9 +37,6 @@ MOST_GROWTH = 64 * 2**20
 """Bytes by which the reader may grow, at its peak too."""
 TRIES = 5
 """A reading above SLOWEST is repeated so often, and its quickest counts: what a file costs, not what else goes on."""
-TRACED_BELOW = 1 << 16
-"""Bytes: larger files are not mutated and not traced."""
-MOST_KEPT = 4000
 EVENTS = b"""{"timestamp":1760000121.75,"level":"info","event":"round.done","node_id":"anna","round":17,"peers":["ben"]}
 {"timestamp":1760000122.75,"level":"error","event":"node.failed","exception":"Traceback:\\n  File"}
 """
@@ -78,8 +75,6 @@ class Found:
     forbidden: int = 0
     growth: int = 0
     """Bytes resident after everything, above those before."""
-    steps: int = 0
-    lines: int = 0
     corpus: dict[str, list[bytes]] = field(default_factory=dict)
 
     @property
@@ -129,12 +124,12 @@ class Reading:
         with self._said.open("ab") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
 
-    def ask(self, kind: str, *, traced: bool = False) -> Answer:
+    def ask(self, kind: str) -> Answer:
         """Read the file of this kind that lies in the folder; of no kind: only what the process uses."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(Request(kind, traced)) + b"\n")
+        process.stdin.write(msgspec.json.encode(Request(kind)) + b"\n")
         process.stdin.flush()
         if line := process.stdout.readline():
             return msgspec.json.decode(line, type=Answer)
@@ -172,12 +167,11 @@ def run(files: int, seed: int, folder: Path) -> Found:
     finally:
         found.obeyed = reading.close()
     found.growth = after.rss - before.rss
-    found.steps, found.lines = after.steps, after.lines
     return found
 
 
 def seeds() -> dict[str, list[bytes]]:
-    """Good files of each kind, and those that earlier campaigns kept."""
+    """Good files of each kind, and those that went new ways through a reader."""
     kept = {kind: [file.read_bytes() for file in sorted((CORPUS / kind).glob("*"))] for kind in READERS}
     good = {kind: [(GOLDEN / reader.golden).read_bytes()] for kind, reader in READERS.items() if reader.golden}
     good["rollouts"] += [(GOLDEN / "rollouts.json").read_bytes(), drawn()]
@@ -195,12 +189,11 @@ def drawn() -> bytes:
 
 
 def _read_seeds(reading: Reading, corpus: dict[str, list[bytes]]) -> None:
-    """Bring in whatever is imported or cached at the first reading, traced and not, before memory is measured."""
+    """Bring in whatever is imported or cached at the first reading, before memory is measured."""
     for kind, files in corpus.items():
         for data in files:
             with placed(reading.layout, kind, lambda path, data=data: path.write_bytes(data)):
                 reading.ask(kind)
-                reading.ask(kind, traced=True)
 
 
 @contextmanager
@@ -238,25 +231,7 @@ def _mutations(reading: Reading, found: Found, count: int, rng: Random) -> None:
     kinds = [kind for kind in READERS for _ in range(_WEIGHTS.get(kind, 1))]
     for number in range(count):
         kind = rng.choice(kinds)
-        kept = found.corpus[kind]
-        data = mutate(rng.choice(kept), kept, rng)
+        good = found.corpus[kind]
+        data = mutate(rng.choice(good), good, rng)
         with placed(reading.layout, kind, lambda path, data=data: path.write_bytes(data)):
-            answer = reading.quickest(kind)
-            found.note(kind, f"mutation {number}", answer)
-            if len(data) < TRACED_BELOW and len(kept) < MOST_KEPT and reading.ask(kind, traced=True).fresh:
-                kept.append(data)
-
-
-def save(found: Found, folder: Path, most_files: int, most_bytes: int) -> int:
-    """Keep what was found, the shortest first, up to a number and a size for each kind; returns how many."""
-    share = max(1, most_files // len(found.corpus))
-    written = 0
-    for kind, files in found.corpus.items():
-        new = sorted({data for data in files[1:] if data}, key=len)[:share]
-        for number, data in enumerate(new):
-            if sum(map(len, new[: number + 1])) > most_bytes // len(found.corpus):
-                break
-            (folder / kind).mkdir(parents=True, exist_ok=True)
-            (folder / kind / f"{number:03}").write_bytes(data)
-            written += 1
-    return written
+            found.note(kind, f"mutation {number}", reading.quickest(kind))

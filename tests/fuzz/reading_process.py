@@ -1,6 +1,6 @@
 """The process that reads hostile files, and nothing else: what it uses, it uses for reading.
 
-    campaign ──a kind of file, traced or not──▶ read ──outcome, time, memory──▶ campaign
+    campaign ──a kind of file──▶ read ──outcome, time, memory──▶ campaign
 
 Run as `python -m tests.fuzz.reading_process FOLDER` with one JSON request per line on stdin; it ends with its stdin.
 An audit hook counts what no reading of a file has any business to do.
@@ -13,12 +13,10 @@ import os
 import sys
 import time
 import traceback
-from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from tests.fuzz.coverage_guide import Guide
 from tests.fuzz.readers import read
 from tests.layout import Layout
 
@@ -36,8 +34,6 @@ class Request(msgspec.Struct):
     """One file to read."""
 
     kind: str
-    traced: bool = False
-    """Follow its steps; slower by far, so its time counts for nothing."""
 
 
 class Answer(msgspec.Struct):
@@ -53,14 +49,10 @@ class Answer(msgspec.Struct):
     """Seconds of processor time that plain decoding of REFERENCE took beside it; 0: too quick to be compared."""
     growth: int = 0
     """Bytes by which the process grew at the peak of this reading."""
-    fresh: bool = False
-    """It went where no file went before."""
     forbidden: int = 0
     """Audit events of FORBIDDEN so far."""
     rss: int = 0
     """Bytes resident."""
-    steps: int = 0
-    lines: int = 0
 
 
 class _Watchman:
@@ -81,33 +73,30 @@ def _writes(arguments: tuple[object, ...]) -> bool:
 
 def main() -> None:
     """Serve until stdin ends."""
-    layout, guide, watchman = Layout(Path(sys.argv[1]), "exp"), Guide(), _Watchman()
+    layout, watchman = Layout(Path(sys.argv[1]), "exp"), _Watchman()
     meter = Meter()
     sys.addaudithook(watchman)
     for line in sys.stdin.buffer:
-        answer = _answer(msgspec.json.decode(line, type=Request), layout, guide, meter)
+        answer = _answer(msgspec.json.decode(line, type=Request), layout, meter)
         answer.forbidden = watchman.seen
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _answer(request: Request, layout: Layout, guide: Guide, meter: Meter) -> Answer:
+def _answer(request: Request, layout: Layout, meter: Meter) -> Answer:
     if not request.kind:
         gc.collect()
-        return Answer(steps=len(guide.steps), lines=guide.lines(), rss=meter.read("VmRSS"))
+        return Answer(rss=meter.read("VmRSS"))
     answer = Answer()
     before = meter.restart()
     start = time.process_time()
     try:
-        if request.traced:
-            answer.outcome, answer.fresh = guide.watch(partial(read, request.kind, layout))
-        else:
-            answer.outcome = read(request.kind, layout)
+        answer.outcome = read(request.kind, layout)
     except Exception:  # noqa: BLE001 - the boundary: anything that comes here is a finding
         answer.crash = traceback.format_exc()
     answer.seconds = time.process_time() - start
     answer.growth = meter.read("VmHWM") - before
-    if answer.seconds > QUICK_S and not request.traced:
+    if answer.seconds > QUICK_S:
         answer.reference = min(_decode_reference() for _ in range(3))
     return answer
 
