@@ -1,24 +1,18 @@
-"""Rollout groups as text for a terminal: a question, its completions side by side or one below the other, what they
-earned, and who trained on them. Pure.
-"""
+"""Rollout groups as text for a terminal: question, completions, what they earned, who trained on them. Pure."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 
 from swarm.harmless import printable_lines
 from swarm.records.groups import FoundGroups, Group, Learner, Shown
 from swarm.views.text import local_time, shorten
 
-NARROWEST = 36
-"""Columns of a completion beside others."""
 MOST_LEARNERS = 8
 MOST_REFUSED = 8
 LONGEST_REFUSAL = 200
 _INDENT = "  "
-_BETWEEN = " │ "
 
 
 def render(found: FoundGroups, *, width: int) -> str:
@@ -51,7 +45,7 @@ def _refused(found: FoundGroups) -> Iterator[str]:
 
 
 def render_group(group: Group, *, width: int) -> str:
-    """Returns one group, its completions beside each other where at least two find room."""
+    """Returns one group, its completions one below the other."""
     parts = [
         *folded(_head(group), width),
         *_block("question", group.question + _left_out(group.cut), width),
@@ -85,14 +79,8 @@ def _block(title: str, text: str, width: int) -> list[str]:
 
 
 def _completions(completions: Sequence[Shown], width: int) -> Iterator[str]:
-    room = width - len(_INDENT) + len(_BETWEEN)
-    columns = max(1, min(room // (NARROWEST + len(_BETWEEN)), len(completions)))
-    each = max(8, room // columns - len(_BETWEEN))
-    for start in range(0, len(completions), columns):
-        row = completions[start : start + columns]
-        cells = [_cell(number, shown, each) for number, shown in enumerate(row, start + 1)]
-        for lines in zip_longest(*cells, fillvalue=""):
-            yield f"{_INDENT}{_BETWEEN.join(padded(line, each) for line in lines)}".rstrip()
+    for number, shown in enumerate(completions, 1):
+        yield from (f"{_INDENT}{line}".rstrip() for line in _cell(number, shown, width - len(_INDENT)))
 
 
 def _cell(number: int, shown: Shown, width: int) -> list[str]:
@@ -149,8 +137,3 @@ def columns_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-
-def padded(text: str, width: int) -> str:
-    """Pads a text with spaces to the right, to so many columns."""
-    return text + " " * max(0, width - columns_of(text))
