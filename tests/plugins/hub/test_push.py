@@ -62,7 +62,7 @@ def test_every_workers_last_model_arrives_beside_the_run_and_the_token_is_nowher
         assert f"pushed the model of {node} after 4 rounds" in output
         saved = layout(tmp_path / "place").checkpoint(4, node) / "model"
         assert torch.equal(logits(folder), logits(saved))
-        assert "swarm up --nodes 2" in (folder / "README.md").read_text()
+        assert "| `MAX_ROUNDS` | 4 |" in (folder / "README.md").read_text()
     assert "answers 500" in output
     assert seen == []
     assert TOKEN not in output
