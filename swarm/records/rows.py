@@ -6,9 +6,9 @@
                        those of all its rows above MOST_OF_WORKER   ─▶ let go, the oldest after FIRST first
 
 The folder says whose a row is, whatever the row says. A node that resumed may write a round again: the last row counts.
-Names cost who writes a row 40 bytes in a file and a reader 100 in memory or more, so they are bounded as held in
-memory. A worker that hears 64 peers takes some 7 KB a row, a fortieth of MOST_OF_ROW, and 2,000 such rows fit. What is
-let go is counted in `Odd`; numbers of a row always stay.
+Names cost who writes a row 40 bytes in a file and a reader 100 in memory or more, so they are bounded by about what
+they take there. A worker that hears 64 peers takes some 9 KB a row, and 2,000 such rows fit. What is let go is counted
+in `Odd`; numbers of a row always stay.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""
 MOST_OF_ROW = 256 * 2**10
 """Bytes of the names and lists of one row."""
-MOST_OF_WORKER = 16 * 2**20
+MOST_OF_WORKER = 20 * 2**20
 """Bytes of the names and lists of all rows of one worker."""
 FIRST = 10
 """Rows whose names stay whatever comes after them."""
@@ -164,14 +164,17 @@ class Keeper:
 
 
 def _size(value: Any) -> int:
-    """Returns about how many bytes a value takes: the decoder holds short names that come again once for all rows."""
-    if not value:
+    """Returns about how many bytes a value takes. Of names in dicts, which come again, the decoder holds one for all
+    rows: their letters count, so that invented ones are bounded, too."""
+    if not value or (type(value) is int and value <= _SMALL):
         return 0
     if isinstance(value, dict):
         return sys.getsizeof(value) + sum(map(len, value)) + sum(map(_size, value.values()))
-    if isinstance(value, list):
-        return sys.getsizeof(value) + sum(map(_size, value))
-    return len(value) if isinstance(value, str) else 0
+    return sys.getsizeof(value) + (sum(map(_size, value)) if isinstance(value, list) else 0)
+
+
+_SMALL = 256
+"""Integers up to this one are held once by Python itself."""
 
 
 @cache
