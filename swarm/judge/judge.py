@@ -1,9 +1,8 @@
 """The judge daemon: carries out what JudgeMachine decides. Loads no model and imports no torch.
 
-    state/, peers/, judge/answers/ ──wake-up, or each second──▶ look ─▶ JudgeMachine ─▶ Ask          ─▶ judge/questions/
-                                                                           ▲         └▶ ScoreAnswer  ─▶ scoring children
-                                                                           │                            ─▶ logs/judge/
-                                                                           └── what became of each of them
+    state/, peers/, judge/answers/ ──wake-up, or each second──▶ look ─▶ JudgeMachine ─┬▶ ask   ─▶ judge/questions/
+                                                                 ▲                    └▶ score ─▶ scoring children
+                                                                 └── all at the same time ──────▶ logs/judge/
 
 It is no peer: it registers nowhere, and nobody waits for it or knows whether it is there. All it remembers is in the
 folder, so it may be stopped and started at any time; one judge per experiment.
@@ -11,20 +10,17 @@ folder, so it may be stopped and started at any time; one judge per experiment.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 from msgspec import UNSET
 
 from swarm.config import Settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
-from swarm.judge import judge_machine as m
-from swarm.judge.judge_machine import JudgeMachine, Slot, SteadyClock
+from swarm.judge.judge_machine import JudgeLook, JudgeMachine, Slot, SteadyClock
 from swarm.judge.questions import HeldOutQuestions, questions_of
 from swarm.logs import get_logger
 from swarm.records.files import read_experiment, read_form, read_peers, read_state
@@ -75,7 +71,6 @@ class Judge:
         self._sleep = sleep
         self._liveness = Liveness(settings.cadence.liveness_timeout)
         self._clock = SteadyClock(SETTLE_BEATS * settings.cadence.heartbeat_interval)
-        self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._appending = anyio.Lock()
         self.counts: Counter[str] = Counter()
         """Counts of this process: asked, recorded, overdue, and refused answers by reason."""
@@ -94,13 +89,10 @@ class Judge:
             ExperimentError: the experiment's own file makes no sense.
             ScoringError: no scoring child can be kept alive.
         """
-        with self._events, self._mailbox, self._scope:
+        with self._scope:
             self._questions = await self._wait_for_experiment()
             self._machine = await self._blocking(self._take_up)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch)
-                await self._decide(tasks)
-                tasks.cancel_scope.cancel()
+            await self._judge()
         logger.info("judge.finished", exit_code=self._stop_code, **self.counts)
         return self._stop_code
 
@@ -134,24 +126,28 @@ class Judge:
         return {Slot(row.round, row.node_id) for row in read_judged(self._run)}
 
     # ── look ────────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _watch(self) -> None:
+    async def _judge(self) -> None:
         prefixes = [keys.STATE.partition("/")[0], keys.JUDGE_ANSWERS]
         interval = min(self._settings.cadence.reconcile_interval, self._settings.cadence.heartbeat_interval)
         hints = self._settings.cadence.watch == "auto"
         async with wake_ups(self._run.store, prefixes, interval, self._sleep, hints=hints) as wakes:
             async for _ in wakes:
                 try:
-                    self._tell(await self._blocking(self._look, self._machine.awaited_rounds))
+                    look = await self._blocking(self._look, self._machine.awaited_rounds)
                 except (StoreError, ProtocolError) as error:
                     logger.warning("judge.cannot_look", error=str(error))
+                    continue
+                await self._carry_out(look)
+                if self._machine.is_over(look):
+                    return
 
-    def _look(self, awaited_rounds: list[int]) -> m.JudgeLook:
+    def _look(self, awaited_rounds: list[int]) -> JudgeLook:
         """The peers first: of one that has stopped by then, every answer is there already."""
         state = self._clock.observe(read_state(self._run), self._monotonic())
         for peer in read_peers(self._run):
             self._liveness.observe(peer, self._monotonic(), self._wall())
         answers = _slots(self._run.store, keys.JUDGE_ANSWERS, awaited_rounds) if awaited_rounds else ()
-        return m.JudgeLook(
+        return JudgeLook(
             round=state.round if state else -1,
             finished=state.finished if state else False,
             live=self._liveness.live(self._monotonic(), role="worker"),
@@ -159,23 +155,17 @@ class Judge:
             max_rounds=state.max_rounds if state else 0,
         )
 
-    def _tell(self, event: m.Event) -> None:
-        self._events.send_nowait(event)
-
-    # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
-    async def _decide(self, tasks: TaskGroup) -> None:
-        async for event in self._mailbox:
-            for instruction in self._machine.handle(event):
-                match instruction:
-                    case m.Ask(slot):
-                        tasks.start_soon(self._ask, slot)
-                    case m.ScoreAnswer(slot):
-                        tasks.start_soon(self._score, slot)
-                    case m.Overdue(slot):
-                        self.counts["overdue"] += 1
-                        logger.info("answer.overdue", round=slot.round, node=slot.node)
-                    case m.FinishRound():
-                        return
+    # ── carry out ───────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _carry_out(self, look: JudgeLook) -> None:
+        due = self._machine.look(look)
+        for slot in due.overdue:
+            self.counts["overdue"] += 1
+            logger.info("answer.overdue", round=slot.round, node=slot.node)
+        async with anyio.create_task_group() as tasks:
+            for slot in due.ask:
+                tasks.start_soon(self._ask, slot)
+            for slot in due.score:
+                tasks.start_soon(self._score, slot)
 
     async def _ask(self, slot: Slot) -> None:
         request = self._questions.request(slot)
@@ -194,10 +184,9 @@ class Judge:
             await self._blocking(self._run.store.put, keys.judge_question(slot.round, slot.node), encode(question))
         except StoreError as error:
             logger.warning("question.failed", round=slot.round, node=slot.node, error=str(error))
-            self._tell(m.Failed(slot))
             return
         self.counts["asked"] += 1
-        self._tell(m.QuestionWritten(slot))
+        self._machine.asked(slot)
 
     async def _score(self, slot: Slot) -> None:
         request, question_id = self._questions.request(slot), self._questions.question_id(slot)
@@ -208,7 +197,7 @@ class Judge:
         except ProtocolError as error:
             self.counts[f"refused_{error.reason}"] += 1
             logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)
-            self._tell(m.AnswerRefused(slot))
+            self._machine.closed(slot)
             return
         await self._record(slot, self._row(slot, answer, score.rewards[0], score.answered[0]))
 
@@ -232,10 +221,8 @@ class Judge:
 
     async def _record(self, slot: Slot, row: JudgedRow) -> None:
         async with self._appending:
-            recorded = await self._blocking(self._append, row)
-        if not recorded:
-            self._tell(m.Failed(slot))
-            return
+            if not await self._blocking(self._append, row):
+                return
         self.counts["recorded"] += 1
         logger.info(
             "answer.recorded",
@@ -245,7 +232,7 @@ class Judge:
             answered=row.answered,
             reward=row.reward,
         )
-        self._tell(m.Recorded(slot))
+        self._machine.closed(slot)
 
     def _append(self, row: JudgedRow) -> bool:
         """Appends a row; False if it is not there. After an error the file decides, so that no row goes in twice."""

@@ -1,14 +1,14 @@
-"""The judge's decisions, pure: looks at the folder in, what to do out. The loop in judge.py carries them out.
+"""The judge's decisions, pure: a look at the folder in, what is due out. The loop in judge.py carries it out.
 
-    unknown ─Ask─▶ asked ─answer seen, ScoreAnswer─▶ scoring ─┬─ Recorded ──────▶ recorded
-                     │                                        └─ AnswerRefused ─▶ refused, no row
-                     ├─ two rounds later: Overdue, once; an answer still counts
-                     └─ FORGOTTEN_AFTER rounds later: no longer looked for
+    unknown ─to be asked─▶ waiting ─its answer lies there─▶ closed: recorded, or refused without a row
+                              ├─ two rounds later: overdue, counted once; an answer still counts
+                              └─ FORGOTTEN_AFTER rounds later: no longer looked for
 
     unblocks    nobody: no node ever waits for the judge
-    finishes    when the experiment is over and no live worker owes an answer
+    is over     when the experiment is, no live worker owes an answer, and none that lies there is left
 
-Questions for the next round are asked while a round is open, so that they lie there when a node comes to them.
+What the folder did not allow changes nothing here, and so comes again with the next look. Questions for the next round
+are asked while a round is open, so that they lie there when a node comes to them.
 
 SteadyClock decides what a judge takes for the round clock. Pure.
 
@@ -22,7 +22,7 @@ lives writes over what it has not written. Who writes it again and again, withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,7 +42,6 @@ class Slot(NamedTuple):
     node: str
 
 
-# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class JudgeLook:
     """Holds what the folder showed at one moment."""
@@ -58,61 +57,15 @@ class JudgeLook:
     """How many rounds there will be; 0: not said."""
 
 
-@dataclass(frozen=True)
-class QuestionWritten:
-    """The question lies in the folder."""
+class Due(NamedTuple):
+    """Holds what a look has shown to be due."""
 
-    slot: Slot
-
-
-@dataclass(frozen=True)
-class AnswerRefused:
-    """The answer is not what it should be; it gets no row."""
-
-    slot: Slot
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The answer was read and scored, and its row is on disk."""
-
-    slot: Slot
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The folder did not let the instruction be carried out; it comes again with a later look."""
-
-    slot: Slot
-
-
-Event = JudgeLook | QuestionWritten | AnswerRefused | Recorded | Failed
-
-
-# ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass(frozen=True)
-class Ask:
-    slot: Slot
-
-
-@dataclass(frozen=True)
-class ScoreAnswer:
-    slot: Slot
-
-
-@dataclass(frozen=True)
-class Overdue:
-    """Count the answer as missing, so far."""
-
-    slot: Slot
-
-
-@dataclass(frozen=True)
-class FinishRound:
-    """Everything is asked, answered and recorded."""
-
-
-Instruction = Ask | ScoreAnswer | Overdue | FinishRound
+    ask: list[Slot]
+    """Questions of the open round and the next, to each live worker."""
+    score: list[Slot]
+    """Answers that lie there."""
+    overdue: list[Slot]
+    """Answers that count as missing from now on, so far."""
 
 
 class JudgeMachine:
@@ -124,83 +77,46 @@ class JudgeMachine:
         self._closed = set(recorded)
         """Recorded or refused."""
         self._waiting = set(asked) - self._closed
-        self._asking: set[Slot] = set()
-        self._busy: set[Slot] = set()
-        """Being scored or recorded."""
         self._overdue: set[Slot] = set()
-        self._last: JudgeLook | None = None
-        self.finished = False
 
     @property
     def awaited_rounds(self) -> list[int]:
         """Returns rounds of which some answer is still looked for."""
         return sorted({slot.round for slot in self._waiting})
 
-    def handle(self, event: Event) -> Sequence[Instruction]:
-        """Take one event; the instructions may be carried out in any order and at the same time."""
-        if self.finished:
-            return ()
-        match event:
-            case JudgeLook():
-                return [*self._on_look(event), *self._finish_if_done()]
-            case QuestionWritten(slot) if slot in self._asking:
-                self._asking.discard(slot)
-                self._waiting.add(slot)
-            case Recorded(slot) | AnswerRefused(slot) if slot in self._busy:
-                self._busy.discard(slot)
-                self._closed.add(slot)
-            case Failed(slot):
-                self._on_failed(slot)
-        return self._finish_if_done()
+    def asked(self, slot: Slot) -> None:
+        """Notes that the question lies in the folder."""
+        self._waiting.add(slot)
 
-    def _on_failed(self, slot: Slot) -> None:
-        """Back to where it was: not asked, or not scored."""
-        self._asking.discard(slot)
-        if slot in self._busy:
-            self._busy.discard(slot)
-            self._waiting.add(slot)
+    def closed(self, slot: Slot) -> None:
+        """Notes that the answer has its row on disk, or is refused and gets none."""
+        self._waiting.discard(slot)
+        self._closed.add(slot)
 
-    def _on_look(self, look: JudgeLook) -> list[Instruction]:
-        self._last = look
-        self._forget_before(look.round - FORGOTTEN_AFTER)
-        return [*self._scores(look), *self._asks(look), *self._count_overdue(look)]
+    def look(self, look: JudgeLook) -> Due:
+        """Returns what is to be done after a look, in any order and at the same time.
 
-    def _scores(self, look: JudgeLook) -> list[Instruction]:
-        there = self._waiting & look.answers
-        self._waiting -= there
-        self._busy |= there
-        return [ScoreAnswer(slot) for slot in sorted(there)]
+        A judge runs for weeks, and forgets. What it asks again after the clock went back has the same answer.
+        """
+        oldest = look.round - FORGOTTEN_AFTER
+        self._waiting = {slot for slot in self._waiting if slot.round >= oldest}
+        self._closed = {slot for slot in self._closed if slot.round >= oldest}
+        late = {slot for slot in self._waiting - look.answers if slot.round + OVERDUE_AFTER <= look.round}
+        overdue, self._overdue = late - self._overdue, (self._overdue & self._waiting) | late
+        return Due(self._to_ask(look), sorted(self._waiting & look.answers), sorted(overdue))
 
-    def _asks(self, look: JudgeLook) -> list[Instruction]:
+    def _to_ask(self, look: JudgeLook) -> list[Slot]:
         if look.finished:
             return []
         last = look.max_rounds - 1 if look.max_rounds else look.round + 1
         rounds = range(max(0, look.round), min(look.round + 1, last) + 1)
-        known = self._asking | self._waiting | self._busy | self._closed
-        new = [Slot(round_, node) for round_ in rounds for node in sorted(look.live)]
-        new = [slot for slot in new if slot not in known]
-        self._asking |= set(new)
-        return [Ask(slot) for slot in new]
+        slots = [Slot(round_, node) for round_ in rounds for node in sorted(look.live)]
+        return [slot for slot in slots if slot not in self._waiting and slot not in self._closed]
 
-    def _count_overdue(self, look: JudgeLook) -> list[Instruction]:
-        late = {slot for slot in self._waiting if slot.round + OVERDUE_AFTER <= look.round} - self._overdue
-        self._overdue |= late
-        return [Overdue(slot) for slot in sorted(late)]
-
-    def _forget_before(self, oldest: int) -> None:
-        """A judge runs for weeks. What is forgotten and asked again after the clock went back has the same answer."""
-        self._waiting = {slot for slot in self._waiting if slot.round >= oldest}
-        self._overdue = {slot for slot in self._overdue if slot.round >= oldest}
-        self._closed = {slot for slot in self._closed if slot.round >= oldest}
-
-    def _finish_if_done(self) -> Sequence[Instruction]:
-        look = self._last
-        if look is None or not look.finished or self._asking or self._busy:
-            return ()
-        if any(slot.node in look.live for slot in self._waiting):
-            return ()
-        self.finished = True
-        return (FinishRound(),)
+    def is_over(self, look: JudgeLook) -> bool:
+        """Tells whether nothing is left to do, once a look was carried out."""
+        owed = any(slot.node in look.live or slot in look.answers for slot in self._waiting)
+        return look.finished and not owed
 
 
 NEAR = 3
