@@ -140,15 +140,16 @@ class Rounds:
             await half.scored.wait()
         else:
             await self._generate(half)
-        await around.tell(m.Generated(key))
+        await around.tell(m.StepDone(m.Phase.GENERATING, key))
 
         own = await self._score(half)
-        await around.tell(m.Scored(key))  # the machine has begin_update started as well
+        await around.tell(m.StepDone(m.Phase.SCORING, key))  # the machine has begin_update started as well
 
         size = await self._publish(own, half.seconds)  # hooks: before publishing
         gather_from = now()
         await around.look()
-        decided = await around.tell(m.Published(key, now()))  # gathers: once who is awaited is there, or not in time
+        published = m.StepDone(m.Phase.PUBLISHING, key, now())
+        decided = await around.tell(published)  # gathers: once who is awaited is there, or not in time
 
         drawn = External()
         while isinstance(decided, m.Draw):  # again, where somebody is to be waited for after all
@@ -167,7 +168,7 @@ class Rounds:
         played = PlayedRound(opened, own, size, drawn, decided, updated, half.seconds, counts)
         live = around.peers.live()
         row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
-        await around.tell(m.Trained(key))
+        await around.tell(m.StepDone(m.Phase.TRAINING, key))
 
         await self._submit(row, played)  # hooks: after the row
         return DoneRound(key, live, min((key.round, *(scored.group.round for scored in drawn.groups))))

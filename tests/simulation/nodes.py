@@ -159,7 +159,7 @@ class WatchedWorkerMachine:
                 host.progress_at = host.round_began_at = world.now
         if isinstance(event, m.Drawn):
             host.drew_all = event.complete
-        if isinstance(event, m.Submitted):
+        if isinstance(event, m.StepDone) and event.phase is m.Phase.SUBMITTING:
             host.progress_at = world.now
         return instructions
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from swarm.node.sharing.examination import FileNews
 from swarm.types import RoundKey
 
 
@@ -47,19 +49,13 @@ class ClockSeen:
 
 
 @dataclass(frozen=True)
-class Generated:
+class StepDone:
+    """The round in hand has done a step: GENERATING, SCORING, PUBLISHING, TRAINING or SUBMITTING."""
+
+    phase: Phase
     key: RoundKey
-
-
-@dataclass(frozen=True)
-class Scored:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Published:
-    key: RoundKey
-    now: float
+    now: float = -math.inf
+    """When the gathering begins that follows, of PUBLISHING."""
 
 
 @dataclass(frozen=True)
@@ -87,28 +83,13 @@ class CoordinatorSeen:
 
 
 @dataclass(frozen=True)
-class PeersArrived:
-    """Tells that these peers have published for this round and stage, or are not read: nobody is to wait for them."""
+class PeersNews:
+    """Tells what there is of these peers' files for a round and stage."""
 
+    news: FileNews
     key: RoundKey
     peers: frozenset[str]
     now: float
-
-
-@dataclass(frozen=True)
-class PeersMissing:
-    """Tells that what was taken for these peers' files of this round and stage is none."""
-
-    key: RoundKey
-    peers: frozenset[str]
-    now: float
-
-
-@dataclass(frozen=True)
-class PeersEarned:
-    """Groups of these peers' were verified: such peers are worth waiting for."""
-
-    peers: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -126,16 +107,6 @@ class Tick:
     """`wake_at` has come."""
 
     now: float
-
-
-@dataclass(frozen=True)
-class Trained:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Submitted:
-    key: RoundKey
 
 
 @dataclass(frozen=True)
@@ -158,23 +129,7 @@ class Stop:
 
 
 Event = (
-    Ready
-    | ClockSeen
-    | Generated
-    | Scored
-    | Published
-    | PeersLive
-    | CoordinatorSeen
-    | PeersArrived
-    | PeersMissing
-    | PeersEarned
-    | Drawn
-    | Tick
-    | Trained
-    | Submitted
-    | Saved
-    | SaveFailed
-    | Stop
+    Ready | ClockSeen | StepDone | PeersLive | CoordinatorSeen | PeersNews | Drawn | Tick | Saved | SaveFailed | Stop
 )
 
 
@@ -194,12 +149,10 @@ class GenerateAhead:
 
 
 @dataclass(frozen=True)
-class Score:
-    key: RoundKey
+class Step:
+    """Do the next step of the round in hand: SCORING, PUBLISHING or SUBMITTING."""
 
-
-@dataclass(frozen=True)
-class Publish:
+    phase: Phase
     key: RoundKey
 
 
@@ -238,11 +191,6 @@ class Train:
 
 
 @dataclass(frozen=True)
-class Submit:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
 class Save:
     """Write a checkpoint of what is before this round and stage."""
 
@@ -258,4 +206,4 @@ class Finish:
     """Where it missed some."""
 
 
-Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Draw | Train | Submit | Save | Finish
+Instruction = Generate | GenerateAhead | Step | BeginUpdate | Draw | Train | Save | Finish

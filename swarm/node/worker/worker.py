@@ -2,14 +2,13 @@
 
                  ┌────────────── one event loop ────────────────────────┐        ┌─ Compute: one step at a time ──┐
     store ───▶ wake-ups ─▶ look: state, listings ─▶ Intake              │        │                                │
-                 │             │ ClockSeen            │ PeersArrived     │        │                                │
+                 │             │ ClockSeen            │ PeersNews        │        │                                │
     peers/ ──▶ heartbeats ─────┴──▶ mailbox ◀─────────┘                 │        │                                │
                  │                    │                                 │        │                                │
                  │              WorkerMachine ─▶ Generate ─▶ play_round │        │                                │
-                 │                    ▲          Score, Publish,  │ ▲ ──┼───────▶│ generator.generate             │
-                 │                    │          Draw, Train,     │ │   │        │ trainer.finish_update          │
-                 │                    │          Submit ──────────┼─┘   │        │                                │
-                 │                    └── Generated, Scored, ... ─┘     │        │                                │
+                 │                    ▲          Step, Draw,      │ ▲ ──┼───────▶│ generator.generate             │
+                 │                    │          Train ───────────┼─┘   │        │ trainer.finish_update          │
+                 │                    └────── StepDone, Drawn ────┘     │        │                                │
                  │                               GenerateAhead, ────────┼───────▶│ generator.generate             │
                  │                               BeginUpdate ───────────┼───────▶│ trainer.begin_update           │
                  │                               Save ──────────────────┼───────▶│ trainer.snapshot               │
@@ -178,14 +177,7 @@ class Worker:
 
     def _on_news(self, key: RoundKey, peers: Set[str], news: FileNews) -> None:
         self._lookout.found_something()
-        now = self._ctx.clock.monotonic()
-        match news:
-            case FileNews.THERE:
-                self._tell(m.PeersArrived(key, frozenset(peers), now))
-            case FileNews.NOT_THEIRS:
-                self._tell(m.PeersMissing(key, frozenset(peers), now))
-            case FileNews.VALID:
-                self._tell(m.PeersEarned(frozenset(peers)))
+        self._tell(m.PeersNews(news, key, frozenset(peers), self._ctx.clock.monotonic()))
 
     async def _start(self) -> None:
         await compare_experiment(self._ctx)
@@ -242,7 +234,7 @@ class Worker:
                 self._presence.round, self._presence.stage = key
                 self._presence.needs_from = self._cleaning.needed_from(key.round)
                 tasks.start_soon(self._play, instruction, self._machine.on_own_clock, tasks)
-            case m.Score() | m.Publish() | m.Draw() | m.Train() | m.Submit():
+            case m.Step() | m.Draw() | m.Train():
                 self._to_round.send_nowait(instruction)
             case m.GenerateAhead(key):
                 tasks.start_soon(self._rounds.prepare, key)
@@ -286,7 +278,7 @@ class Worker:
         with self._loop_lag() as lag:
             around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), lag, tasks)
             done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
-        self._tell(m.Submitted(done.key))
+        self._tell(m.StepDone(m.Phase.SUBMITTING, done.key))
         if (bill := self._rounds.bill) and bill.closed:
             self.stop(0)
         self._cleaning.done(Lived(done.key.round, done.oldest))

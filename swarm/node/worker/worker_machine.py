@@ -40,6 +40,7 @@ from collections.abc import Sequence, Set
 
 from swarm.config import Settings
 from swarm.node.base.attendance import INTERVALS, Attendance, Settling
+from swarm.node.sharing.examination import FileNews
 from swarm.node.worker import events as m
 from swarm.types import RoundKey, stage_after
 
@@ -143,12 +144,8 @@ class WorkerMachine:
                 return self._idle()
             case m.ClockSeen():
                 return self._on_clock(event)
-            case m.Generated(key) if self._working(key, m.Phase.GENERATING):
-                return self._leave() if self._stopping else self._score(key)
-            case m.Scored(key) if self._working(key, m.Phase.SCORING):
-                return self._leave() if self._stopping else self._publish(key)
-            case m.Published(key) if self._working(key, m.Phase.PUBLISHING):
-                return self._begin_gather()
+            case m.StepDone(phase, key) if self._working(key, phase):
+                return self._step_done(phase, key)
             case m.PeersLive(nodes, _, publishing, called, coming):
                 self._live, self._called, self._coming = nodes, called, coming
                 self._somebody_published = self._somebody_published or bool(publishing)
@@ -156,21 +153,17 @@ class WorkerMachine:
                 return self._look_around()
             case m.CoordinatorSeen(alive, looked_at):
                 return self._on_coordinator(alive, looked_at)
-            case m.PeersArrived(key, peers):
+            case m.PeersNews(FileNews.THERE, key, peers):
                 self._arrived.setdefault(key, set()).update(peers)
                 return self._look_around()
-            case m.PeersMissing(key, peers):
+            case m.PeersNews(FileNews.NOT_THEIRS, key, peers):
                 self._arrived.get(key, set()).difference_update(peers)
-            case m.PeersEarned(peers):
+            case m.PeersNews(FileNews.VALID, _, peers):
                 self._attendance.earn(peers)
             case m.Drawn(key, complete) if self._working(key, m.Phase.GATHERING):
                 return self._on_drawn(complete)
             case m.Tick():
                 return self._look_around()
-            case m.Trained(key) if self._working(key, m.Phase.TRAINING):
-                return self._submit(key)
-            case m.Submitted(key) if self._working(key, m.Phase.SUBMITTING):
-                return self._end_round(key)
             case m.Saved(done):
                 return self._on_saved(done)
             case m.SaveFailed(done) if done == self._save_asked:  # else a later
@@ -263,17 +256,30 @@ class WorkerMachine:
         self.wake_at = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
         return self.wake_at is None
 
-    def _score(self, key: RoundKey) -> Sequence[m.Instruction]:
-        return self._enter(m.Phase.SCORING, m.Score(key), *self._look_ahead(key))
+    def _step_done(self, phase: m.Phase, key: RoundKey) -> Sequence[m.Instruction]:
+        match phase:
+            case m.Phase.GENERATING | m.Phase.SCORING if self._stopping:
+                return self._leave()
+            case m.Phase.GENERATING:
+                return self._step(m.Phase.SCORING, key, *self._look_ahead(key))
+            case m.Phase.SCORING:
+                return self._step(m.Phase.PUBLISHING, key, *self._begin(key))
+            case m.Phase.PUBLISHING:
+                return self._begin_gather()
+            case m.Phase.TRAINING:
+                following = stage_after(key, self._settings.max_stages)
+                return self._step(m.Phase.SUBMITTING, key, *self._go_on_ahead(following))
+            case m.Phase.SUBMITTING:
+                return self._end_round(key)
+        return ()
 
-    def _submit(self, key: RoundKey) -> Sequence[m.Instruction]:
-        following = stage_after(key, self._settings.max_stages)
+    def _step(self, phase: m.Phase, key: RoundKey, *beside: m.Instruction) -> Sequence[m.Instruction]:
+        return self._enter(phase, m.Step(phase, key), *beside)
+
+    def _go_on_ahead(self, following: RoundKey) -> Sequence[m.Instruction]:
         if self._ahead != following or self._stopping or self._late(following):
-            return self._enter(m.Phase.SUBMITTING, m.Submit(key))
-        return self._enter(m.Phase.SUBMITTING, m.Submit(key), *self._look_ahead(following), *self._begin(following))
-
-    def _publish(self, key: RoundKey) -> Sequence[m.Instruction]:
-        return self._enter(m.Phase.PUBLISHING, m.Publish(key), *self._begin(key))
+            return ()
+        return (*self._look_ahead(following), *self._begin(following))
 
     def _begin(self, key: RoundKey) -> Sequence[m.Instruction]:
         if self._begun == key:

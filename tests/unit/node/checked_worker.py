@@ -8,26 +8,37 @@ from typing import Any, Literal
 
 from swarm.config import Settings
 from swarm.node.base.attendance import MOST_ABSENCES
+from swarm.node.sharing.examination import FileNews
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, GatherPace, WorkerMachine
 from swarm.types import RoundKey, stage_after
 
-STEPS = (m.Generate, m.Score, m.Publish, m.Draw, m.Train, m.Submit)
-ANSWERS: dict[type, type] = {
-    m.Generated: m.Generate,
-    m.Scored: m.Score,
-    m.Published: m.Publish,
-    m.Drawn: m.Draw,
-    m.Trained: m.Train,
-    m.Submitted: m.Submit,
-    m.Saved: m.Save,
-    m.SaveFailed: m.Save,
-}
-"""Which instruction each of the loop's events answers."""
+ANSWERS: dict[type, type] = {m.Saved: m.Save, m.SaveFailed: m.Save}
+"""Which instruction each of the loop's events answers, beside those that say that a step is done."""
 UNANSWERED = (m.BeginUpdate, m.GenerateAhead)
+BEFORE = {
+    m.Phase.SCORING: m.Phase.GENERATING,
+    m.Phase.PUBLISHING: m.Phase.SCORING,
+    m.Phase.SUBMITTING: m.Phase.TRAINING,
+}
+"""Which step each of the simple ones follows."""
 
 ROUNDING = 1e-6
 """Seconds: a deadline is a sum, what is held against it here a difference."""
+
+
+def step_of(message: object) -> m.Phase | None:
+    """The phase of a round for which an instruction asks, or which an event ends."""
+    match message:
+        case m.Generate():
+            return m.Phase.GENERATING
+        case m.Step(phase) | m.StepDone(phase):
+            return phase
+        case m.Draw() | m.Drawn():
+            return m.Phase.GATHERING
+        case m.Train():
+            return m.Phase.TRAINING
+    return None
 
 
 class CheckedWorker:
@@ -101,7 +112,7 @@ class CheckedWorker:
         wake_at = self.machine.wake_at
         woken = isinstance(event, m.Tick)
         assert not woken or wake_at is None or wake_at > self._now, "it would be woken at once, again and again"
-        if type(event) in ANSWERS and answered is None:
+        if (step_of(event) or type(event) in ANSWERS) and answered is None:
             assert not instructions, "an answer to nothing does nothing"
         for instruction in instructions:
             self._check(instruction, answered)
@@ -114,20 +125,14 @@ class CheckedWorker:
     def answer(self, instruction: m.Instruction, now: float) -> list[m.Instruction]:
         """The event with which the loop ends an instruction."""
         match instruction:
-            case m.Generate(key):
-                return self.handle(m.Generated(key))
-            case m.Score(key):
-                return self.handle(m.Scored(key))
-            case m.Publish(key):
-                return self.handle(m.Published(key, now))
             case m.Draw(key):
                 return self.handle(m.Drawn(key, True, now))
-            case m.Train(key):
-                return self.handle(m.Trained(key))
-            case m.Submit(key):
-                return self.handle(m.Submitted(key))
             case m.Save(done):
                 return self.handle(m.Saved(done))
+            case m.Generate(key) | m.Train(key):
+                return self.handle(m.StepDone(step_of(instruction) or m.Phase.DONE, key))
+            case m.Step(phase, key):
+                return self.handle(m.StepDone(phase, key, now if phase is m.Phase.PUBLISHING else -math.inf))
         return []
 
     def _take_note(self, event: m.Event) -> m.Instruction | None:
@@ -144,18 +149,18 @@ class CheckedWorker:
                 self._live = nodes
                 self._newcomers |= nodes - self._earned
                 self._somebody_published = self._somebody_published or bool(publishing)
-            case m.PeersArrived(key, peers):
+            case m.PeersNews(FileNews.THERE, key, peers):
                 for peer in peers:
                     self._arrived.setdefault(peer, set()).add(key)
-            case m.PeersMissing(key, peers):
+            case m.PeersNews(FileNews.NOT_THEIRS, key, peers):
                 for peer in peers:
                     self._arrived.get(peer, set()).discard(key)
-            case m.PeersEarned(peers):
+            case m.PeersNews(FileNews.VALID, _, peers):
                 self._earned |= peers
             case m.Stop():
                 self._stopping = True
         answered = self._answered_by(event)
-        if isinstance(answered, m.Publish):
+        if isinstance(answered, m.Step) and answered.phase is m.Phase.PUBLISHING:
             self._gather_since = self._now
             self._newcomers = set(self._live - self._earned)
             self._late_since = self._now if self._is_late(answered.key) else math.inf
@@ -177,17 +182,26 @@ class CheckedWorker:
         self._max_rounds = clock.max_rounds or self._max_rounds
         if clock.interval:
             self._longest_gather = clock.interval * GATHER_SHARE
-        if isinstance(self._step, m.Publish | m.Draw) and self._is_late(self._step.key):
+        if isinstance(self._step, m.Step | m.Draw) and self._waits_for_peers() and self._is_late(self._step.key):
             self._late_since = min(self._late_since, self._now)
+
+    def _waits_for_peers(self) -> bool:
+        """The own groups are published, or about to be, and nothing is trained on yet."""
+        return step_of(self._step) in (m.Phase.PUBLISHING, m.Phase.GATHERING)
 
     def _is_late(self, key: RoundKey) -> bool:
         return self._finished or (self._clock is not None and self._clock > key)
 
     def _answered_by(self, event: m.Event) -> m.Instruction | None:
         for instruction in self.pending:
-            if ANSWERS.get(type(event)) is type(instruction) and _names(event) == _names(instruction):
+            same = (
+                step_of(event) is step_of(instruction)
+                if step_of(event)
+                else ANSWERS.get(type(event)) is type(instruction)
+            )
+            if same and _names(event) == _names(instruction):
                 self.pending.remove(instruction)
-                if isinstance(instruction, m.Submit):
+                if isinstance(instruction, m.Step) and instruction.phase is m.Phase.SUBMITTING:
                     self.next = stage_after(instruction.key, self._stages)
                 if isinstance(event, m.SaveFailed):
                     self.saves.remove(event.done)
@@ -196,17 +210,14 @@ class CheckedWorker:
 
     def _check(self, instruction: m.Instruction, answered: m.Instruction | None) -> None:
         assert self.finish is None, "nothing comes after Finish"
-        if isinstance(instruction, STEPS):
-            assert not [step for step in self.pending if isinstance(step, STEPS)], "one step at a time"
+        if step_of(instruction):
+            assert not any(map(step_of, self.pending)), "one step at a time"
         match instruction:
             case m.Generate(key, skipped):
                 self._check_generate(key, skipped)
-            case m.Score(key):
-                assert isinstance(answered, m.Generate)
-                assert answered.key == key
-            case m.Publish(key):
-                assert isinstance(answered, m.Score)
-                assert answered.key == key
+            case m.Step(phase, key):
+                assert step_of(answered) is BEFORE[phase]
+                assert _names(answered) == key
             case m.BeginUpdate(key):
                 self._check_begin(key)
             case m.GenerateAhead(key):
@@ -215,9 +226,6 @@ class CheckedWorker:
                 self._check_draw(instruction)
             case m.Train():
                 self._check_train(instruction)
-            case m.Submit(key):
-                assert isinstance(answered, m.Train)
-                assert answered.key == key
             case m.Save(done):
                 assert done == self.next
                 assert done not in self.saves, "no checkpoint is written twice"
@@ -227,7 +235,7 @@ class CheckedWorker:
             case m.Finish(reason):
                 self._check_finish(reason)
                 self.finish = instruction
-        if isinstance(instruction, STEPS):
+        if step_of(instruction):
             self._step = instruction
 
     def _check_generate(self, key: RoundKey, skipped: int) -> None:
@@ -246,8 +254,8 @@ class CheckedWorker:
             assert key == max(self._clock or key, self.next), "alone, too, no round is left out"
 
     def _check_draw(self, draw: m.Draw) -> None:
-        assert isinstance(self._step, m.Publish | m.Draw), "external groups are drawn when the own ones are published"
-        assert self._step.key == draw.key
+        assert self._waits_for_peers(), "external groups are drawn when the own ones are published"
+        assert _names(self._step) == draw.key
         assert dict(draw.sources) == self._sources_of(draw.key), "the newest of each peer, however they came"
         assert list(draw.sources) == sorted(draw.sources)
         assert draw.until > self._now
@@ -255,9 +263,9 @@ class CheckedWorker:
         self.draws.append(draw)
 
     def _check_train(self, train: m.Train) -> None:
-        before = m.Draw if self._external_groups else m.Publish
-        assert isinstance(self._step, before), "training comes after publishing, and drawing"
-        assert self._step.key == train.key
+        before = m.Phase.GATHERING if self._external_groups else m.Phase.PUBLISHING
+        assert step_of(self._step) is before, "training comes after publishing, and drawing"
+        assert _names(self._step) == train.key
         assert train.key not in self.trained
         assert self.begun[-1] == train.key, "the gradients that are there are those of this round"
         drawn = dict(self._step.sources) if isinstance(self._step, m.Draw) else {}
@@ -294,11 +302,16 @@ class CheckedWorker:
         self._absences = Counter({peer: self._absences[peer] + 1 for peer in self._live - train.heard})
 
     def _check_begin(self, key: RoundKey) -> None:
-        published = self._step == m.Publish(key)
-        update_before_is_made = isinstance(self._step, m.Submit) and self._step.key.round == key.round - 1
+        published = self._step == m.Step(m.Phase.PUBLISHING, key)
+        update_before_is_made = self._submits() == key.round - 1
         assert published or (update_before_is_made and key in self.ahead)
         assert key not in self.begun, "no gradient is added up twice"
         self.begun.append(key)
+
+    def _submits(self) -> int | None:
+        """The round that is being submitted."""
+        step = self._step
+        return step.key.round if isinstance(step, m.Step) and step.phase is m.Phase.SUBMITTING else None
 
     def _check_ahead(self, key: RoundKey) -> None:
         assert self._staleness == 1
@@ -307,8 +320,9 @@ class CheckedWorker:
         assert not self._max_rounds or key.round < self._max_rounds, "nothing is generated for a round that never comes"
         assert key not in self.ahead
         assert self._clock is None or key >= self._clock, "a round that is over is not worth generating for"
-        assert isinstance(self._step, m.Score | m.Submit)
-        ahead_of_updates = 1 if isinstance(self._step, m.Score) else 2
+        assert isinstance(self._step, m.Step)
+        assert self._step.phase in (m.Phase.SCORING, m.Phase.SUBMITTING)
+        ahead_of_updates = 1 if self._step.phase is m.Phase.SCORING else 2
         assert key.round == self._step.key.round + ahead_of_updates, "at most one update lies in between"
         self.ahead.append(key)
 

@@ -16,7 +16,8 @@ from swarm.errors import ConfigError, StoreError
 from swarm.node.base.experiment import read_experiment
 from swarm.node.base.presence import PeersSeen
 from swarm.node.process.daemon import run_node
-from swarm.node.worker.events import CoordinatorSeen, Event, PeersArrived, PeersLive, Ready
+from swarm.node.sharing.examination import FileNews
+from swarm.node.worker.events import CoordinatorSeen, Event, PeersLive, PeersNews, Ready
 from swarm.node.worker.worker import Worker
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -180,7 +181,7 @@ def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tu
     worker.handle(PeersLive(frozenset(PEERS), 0.0))
     worker.handle(Ready(RoundKey(mine)))
     for peer, round_ in arrivals:
-        worker.handle(PeersArrived(RoundKey(round_), frozenset({peer}), 1.0))
+        worker.handle(PeersNews(FileNews.THERE, RoundKey(round_), frozenset({peer}), 1.0))
     for _ in ("generated", "scored", "published"):
         worker.answer(worker.pending[0], 2.0)
     worker.handle(PeersLive(frozenset(), 3.0))

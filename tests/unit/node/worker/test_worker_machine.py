@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swarm.node.sharing.examination import FileNews
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import LATE_GRACE, GatherPace
 from swarm.types import RoundKey
@@ -27,6 +28,11 @@ def trains(
     key: RoundKey, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool = False, late: bool = False
 ) -> m.Train:
     return m.Train(key, heard, awaited, timed_out, late)
+
+
+def arrive(worker: CheckedWorker, peer: str, now: float, key: RoundKey = R0) -> list[m.Instruction]:
+    """A peer's file for a round is there."""
+    return worker.handle(m.PeersNews(FileNews.THERE, key, frozenset({peer}), now))
 
 
 def drive(worker: CheckedWorker, until: m.Phase, now: float = 0.0) -> None:
@@ -51,16 +57,16 @@ def make_worker(
     if phase in (m.Phase.TRAINING, m.Phase.SUBMITTING):
         drive(worker, m.Phase.GATHERING, now)
         for peer in sorted(live):
-            worker.handle(m.PeersArrived(R0, frozenset({peer}), now))
+            arrive(worker, peer, now)
     drive(worker, phase, now)
     return worker
 
 
-def run_round(worker: CheckedWorker, round_: int, now: float = 0.0, *, arrive: bool = True) -> None:
+def run_round(worker: CheckedWorker, round_: int, now: float = 0.0) -> None:
     worker.handle(clock(round_, now=now))
     drive(worker, m.Phase.GATHERING, now)
     for peer in sorted(PEERS):
-        worker.handle(m.PeersArrived(RoundKey(round_), frozenset({peer}), now))
+        arrive(worker, peer, now, RoundKey(round_))
     drive(worker, m.Phase.IDLE, now)
 
 
@@ -68,12 +74,12 @@ def run_round(worker: CheckedWorker, round_: int, now: float = 0.0, *, arrive: b
 def test_a_round_goes_through_all_its_steps_in_order() -> None:
     worker = make_worker(external_groups=0)
     assert worker.handle(clock(0)) == [m.Generate(R0, 0)]
-    assert worker.handle(m.Generated(R0)) == [m.Score(R0)]
-    assert worker.handle(m.Scored(R0)) == [m.Publish(R0), m.BeginUpdate(R0)]
+    assert worker.handle(m.StepDone(m.Phase.GENERATING, R0)) == [m.Step(m.Phase.SCORING, R0)]
+    assert worker.handle(m.StepDone(m.Phase.SCORING, R0)) == [m.Step(m.Phase.PUBLISHING, R0), m.BeginUpdate(R0)]
     train = trains(R0, frozenset(), frozenset())
-    assert worker.handle(m.Published(R0, 1.0)) == [train]
-    assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
-    assert worker.handle(m.Submitted(R0)) == []
+    assert worker.handle(m.StepDone(m.Phase.PUBLISHING, R0, 1.0)) == [train]
+    assert worker.handle(m.StepDone(m.Phase.TRAINING, R0)) == [m.Step(m.Phase.SUBMITTING, R0)]
+    assert worker.handle(m.StepDone(m.Phase.SUBMITTING, R0)) == []
     assert worker.machine.phase is m.Phase.IDLE
     assert worker.machine.rounds_done == 1
 
@@ -82,7 +88,7 @@ def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
     worker = checked_worker(external_groups=0, staleness=1)
     worker.handle(m.Ready(R0))
     worker.handle(clock(0, max_rounds=4))
-    assert worker.handle(m.Generated(R0)) == [m.Score(R0), m.GenerateAhead(R1)]
+    assert worker.handle(m.StepDone(m.Phase.GENERATING, R0)) == [m.Step(m.Phase.SCORING, R0), m.GenerateAhead(R1)]
     drive(worker, m.Phase.IDLE)
     assert worker.ahead == [R1, RoundKey(2)]  # the second as soon as the executor was free, one update behind
     for round_ in (1, 2, 3):
@@ -97,7 +103,10 @@ def test_after_a_skip_generating_ahead_begins_anew() -> None:
     worker.handle(clock(0))
     drive(worker, m.Phase.IDLE)
     assert worker.handle(clock(5)) == [m.Generate(R5, 4)]
-    assert worker.handle(m.Generated(R5)) == [m.Score(R5), m.GenerateAhead(RoundKey(6))]
+    assert worker.handle(m.StepDone(m.Phase.GENERATING, R5)) == [
+        m.Step(m.Phase.SCORING, R5),
+        m.GenerateAhead(RoundKey(6)),
+    ]
 
 
 def test_a_slow_node_finishes_the_round_it_began_and_then_skips_ahead() -> None:
@@ -110,25 +119,17 @@ def test_a_slow_node_finishes_the_round_it_began_and_then_skips_ahead() -> None:
     assert worker.answer(worker.pending[0], 100.0) == [m.Generate(R5, 4)]
 
 
-def test_an_older_copy_of_the_state_file_changes_nothing() -> None:
-    worker = make_worker(m.Phase.TRAINING)
-    worker.handle(clock(5, finished=True))
-    worker.handle(clock(2))
-    drive(worker, m.Phase.DONE)
-    assert worker.finish == m.Finish("finished")
-
-
 # ── gathering ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_gathering_ends_when_the_last_live_peer_arrives() -> None:
     worker = make_worker(m.Phase.GATHERING)
-    assert worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1)) == []
-    assert worker.handle(m.PeersArrived(R0, frozenset({"carol"}), 0.2)) == [trains(R0, PEERS, PEERS)]
+    assert arrive(worker, "bob", 0.1) == []
+    assert arrive(worker, "carol", 0.2) == [trains(R0, PEERS, PEERS)]
     assert worker.machine.wake_at is None
 
 
 def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> None:
     worker = make_worker(m.Phase.GATHERING, round_interval=10.0)
-    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
+    arrive(worker, "bob", 0.1)
     assert worker.machine.wake_at == 5.0
     assert worker.handle(m.Tick(4.99)) == []
     assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True)]
@@ -146,7 +147,7 @@ def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_a
 
 def test_a_peer_that_died_is_not_waited_for_any_longer() -> None:
     worker = make_worker(m.Phase.GATHERING)
-    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
+    arrive(worker, "bob", 0.1)
     [train] = worker.handle(m.PeersLive(frozenset({"bob"}), 0.2))
     assert isinstance(train, m.Train)
     assert not train.timed_out
@@ -156,8 +157,8 @@ def test_a_peer_that_joined_in_mid_round_is_waited_for() -> None:
     worker = make_worker(m.Phase.GATHERING)
     worker.handle(m.PeersLive(PEERS | {"dave"}, 0.1))
     for peer in PEERS:
-        assert worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.2)) == []
-    assert len(worker.handle(m.PeersArrived(R0, frozenset({"dave"}), 0.3))) == 1
+        assert arrive(worker, peer, 0.2) == []
+    assert len(arrive(worker, "dave", 0.3)) == 1
 
 
 def test_a_node_whose_round_has_closed_waits_a_moment_only() -> None:
@@ -175,13 +176,13 @@ def test_the_deadline_follows_the_swarm() -> None:
     run_round(worker, 0, now=0.0)
     worker.handle(clock(1, now=10.0))
     drive(worker, m.Phase.GATHERING, now=10.0)
-    worker.handle(m.PeersArrived(R1, frozenset({"bob"}), 10.1))
+    arrive(worker, "bob", 10.1, R1)
     assert worker.machine.wake_at == pytest.approx(13.0)
     worker.handle(m.Tick(13.0))
     drive(worker, m.Phase.IDLE)
     worker.handle(clock(2, now=20.0))
     drive(worker, m.Phase.GATHERING, now=20.0)
-    worker.handle(m.PeersArrived(RoundKey(2), frozenset({"bob"}), 20.1))
+    arrive(worker, "bob", 20.1, RoundKey(2))
     assert worker.machine.wake_at == pytest.approx(26.5), "after a deadline that came too early the next is later"
 
 
@@ -193,31 +194,8 @@ def test_while_nobody_at_all_is_there_the_deadline_is_the_longest() -> None:
     drive(worker, m.Phase.GATHERING, now=10.0)
     assert worker.machine.wake_at == pytest.approx(40.0)
     assert worker.handle(m.Tick(25.0)) == []
-    worker.handle(m.PeersArrived(R1, frozenset({"bob"}), 26.0))
+    arrive(worker, "bob", 26.0, R1)
     assert worker.trained[-1] == R1, "the first of them ends what the others have had"
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        m.Generated(R0),
-        m.Scored(R0),
-        m.Published(R0, 0.5),
-        m.Published(R5, 0.5),
-        m.Trained(R0),
-        m.Submitted(R0),
-        m.Saved(R0),
-        m.PeersArrived(R1, frozenset({"carol"}), 0.5),
-        m.PeersArrived(RoundKey(0, 1), frozenset({"carol"}), 0.5),
-        m.PeersArrived(R0, frozenset({"bob"}), 0.5),
-        m.PeersArrived(R0, frozenset({"somebody else"}), 0.5),
-    ],
-)
-def test_stale_foreign_and_repeated_events_end_no_gathering(event: m.Event) -> None:
-    worker = make_worker(m.Phase.GATHERING)
-    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
-    assert worker.handle(event) == []
-    assert worker.machine.phase is m.Phase.GATHERING
 
 
 # ── ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +267,7 @@ def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
 
 def test_a_checkpoint_that_failed_on_the_way_is_asked_for_again_at_the_end() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
-    assert worker.handle(m.Submitted(R0)) == [m.Save(R1)]
+    assert worker.handle(m.StepDone(m.Phase.SUBMITTING, R0)) == [m.Save(R1)]
     assert list(worker.machine.handle(m.SaveFailed(R1))) == []
     assert list(worker.machine.handle(clock(1, finished=True))) == [m.Save(R1)]
 
@@ -297,13 +275,13 @@ def test_a_checkpoint_that_failed_on_the_way_is_asked_for_again_at_the_end() -> 
 def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
     worker = make_worker(m.Phase.PUBLISHING, round_interval=10.0)
     worker.handle(m.ClockSeen(R0, False, 0.0, interval=600.0))
-    worker.handle(m.Published(R0, 0.0))
+    worker.handle(m.StepDone(m.Phase.PUBLISHING, R0, 0.0))
     assert worker.machine.wake_at == 300.0
 
 
 def test_leaving_waits_for_a_checkpoint_that_is_still_being_written() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
-    assert worker.handle(m.Submitted(R0)) == [m.Save(R1)]
+    assert worker.handle(m.StepDone(m.Phase.SUBMITTING, R0)) == [m.Save(R1)]
     assert worker.handle(m.Stop(1.0)) == [], "neither a second one nor the end"
     assert worker.machine.phase is m.Phase.SAVING
     assert worker.handle(m.Saved(R1)) == [m.Finish("stopped")]
@@ -312,12 +290,12 @@ def test_leaving_waits_for_a_checkpoint_that_is_still_being_written() -> None:
 def test_the_next_round_does_not_wait_for_a_checkpoint() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
     worker.handle(clock(1))
-    assert worker.handle(m.Submitted(R0)) == [m.Save(R1), m.Generate(R1, 0)]
+    assert worker.handle(m.StepDone(m.Phase.SUBMITTING, R0)) == [m.Save(R1), m.Generate(R1, 0)]
 
 
 def test_a_slow_older_checkpoint_does_not_end_the_wait_for_the_last() -> None:
     worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
-    worker.handle(m.Submitted(R0))
+    worker.handle(m.StepDone(m.Phase.SUBMITTING, R0))
     worker.handle(clock(1))
     for _ in range(3):
         worker.answer(next(step for step in worker.pending if not isinstance(step, m.Save)), 1.0)
@@ -338,7 +316,7 @@ def test_a_node_that_was_stopped_while_it_loaded_begins_nothing_when_it_is_ready
 
 def test_a_last_checkpoint_that_failed_is_written_again() -> None:
     worker = make_worker(m.Phase.SUBMITTING)
-    worker.handle(m.Submitted(R0))
+    worker.handle(m.StepDone(m.Phase.SUBMITTING, R0))
     worker.handle(clock(1, finished=True))
     assert worker.handle(m.SaveFailed(R1)) == [m.Save(R1)]
 
@@ -413,9 +391,9 @@ def test_who_comes_to_peers_at_work_or_shares_nothing_begins_at_once() -> None:
 def test_peers_ahead_or_behind_within_the_window_are_waited_for_no_longer() -> None:
     worker = make_alone(rounds=9, window=1)
     worker.handle(m.Ready(R5))
-    worker.handle(m.PeersArrived(RoundKey(4), frozenset({"bob"}), 0.5))
+    arrive(worker, "bob", 0.5, RoundKey(4))
     drive(worker, m.Phase.GATHERING, 1.0)
-    [train] = worker.handle(m.PeersArrived(RoundKey(6), frozenset({"carol"}), 2.0))
+    [train] = arrive(worker, "carol", 2.0, RoundKey(6))
     assert isinstance(train, m.Train)
     assert not train.timed_out
 
@@ -498,8 +476,8 @@ def absent_for(rounds: int) -> CheckedWorker:
         worker.handle(clock(round_, now=now))
         drive(worker, m.Phase.GATHERING, now)
         if round_ < rounds:
-            worker.handle(m.PeersEarned(frozenset({"bob"})))
-            worker.handle(m.PeersArrived(RoundKey(round_), frozenset({"bob"}), now))
+            worker.handle(m.PeersNews(FileNews.VALID, R0, frozenset({"bob"}), 0.0))
+            arrive(worker, "bob", now, RoundKey(round_))
             worker.handle(m.Tick(now + 50.0))
             drive(worker, m.Phase.IDLE, now + 50.0)
     return worker
@@ -507,8 +485,8 @@ def absent_for(rounds: int) -> CheckedWorker:
 
 def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
     key = RoundKey(2)
-    assert absent_for(2).handle(m.PeersArrived(key, frozenset({"bob"}), 201.0)) == []
-    [train] = absent_for(3).handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0))
+    assert arrive(absent_for(2), "bob", 201.0, key) == []
+    [train] = arrive(absent_for(3), "bob", 301.0, RoundKey(3))
     assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}))
 
 
@@ -517,8 +495,8 @@ def test_a_file_of_which_nothing_is_valid_earns_nobody_that_others_wait(refused:
     worker = absent_for(3)
     worker.handle(m.PeersLive(PEERS, 300.5, frozenset({"carol"})))
     if refused:
-        worker.handle(m.PeersArrived(RoundKey(2), frozenset({"carol"}), 300.5))
-    assert worker.handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0)) != []
+        arrive(worker, "carol", 300.5, RoundKey(2))
+    assert arrive(worker, "bob", 301.0, RoundKey(3)) != []
 
 
 # ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -527,18 +505,12 @@ names = st.sampled_from(["bob", "carol", "dave"])
 times = st.floats(0, 100)
 noise = st.one_of(
     st.builds(m.ClockSeen, keys, st.booleans(), times),
-    st.builds(m.Generated, keys),
-    st.builds(m.Scored, keys),
-    st.builds(m.Published, keys, times),
+    st.builds(m.StepDone, st.sampled_from(m.Phase), keys, times),
+    st.builds(m.PeersNews, st.sampled_from(FileNews), keys, st.frozensets(names), times),
     st.builds(m.PeersLive, st.frozensets(names), times, st.frozensets(names)),
     st.builds(m.CoordinatorSeen, st.booleans(), times),
-    st.builds(m.PeersArrived, keys, st.frozensets(names), times),
-    st.builds(m.PeersMissing, keys, st.frozensets(names), times),
-    st.builds(m.PeersEarned, st.frozensets(names)),
     st.builds(m.Drawn, keys, st.booleans(), times),
     st.builds(m.Tick, times),
-    st.builds(m.Trained, keys),
-    st.builds(m.Submitted, keys),
 )
 deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(R0)), st.just(m.Stop(0.0)))
 
