@@ -246,8 +246,6 @@ class ClockKeeper:
         """What the last look showed, as far as it is news."""
         self._awaiting: tuple[frozenset[str], frozenset[str]] | None = None
         """Who was there, and who was loading, when that was told of last."""
-        self._held_by: frozenset[str] = frozenset()
-        """The same, of those that load again."""
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
         self._observer = Observer(ctx, presence, liveness)
@@ -308,7 +306,6 @@ class ClockKeeper:
             self._notice(look)
             self._tell_of_awaited(look)
             decision = self._machine.handle(look)
-            self._tell_of_held()
             self._standing.look(self._machine.key, look, finished=self._machine.finished)
             match decision:
                 case None:
@@ -355,16 +352,6 @@ class ClockKeeper:
             waited=f"{self._ctx.settings.round_interval:g} s",
             consequence="the rounds go on with those who came; who comes later takes part from the round that is open",
         )
-
-    def _tell_of_held(self) -> None:
-        """Logs, once a time, who loads again and keeps the round open."""
-        if (held_by := self._machine.held_by) == self._held_by:
-            return
-        self._held_by = held_by
-        if held_by:
-            interval = self._ctx.settings.round_interval
-            longest = min(interval, self._machine.longest_return or interval)
-            logger.info("workers.returning", waits_for=_named(held_by), at_most=f"{longest:.1f} s")
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:

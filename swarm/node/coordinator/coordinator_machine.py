@@ -23,6 +23,7 @@ down; nothing in a replicated folder could keep both from writing meanwhile, so 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
@@ -135,8 +136,6 @@ class CoordinatorMachine:
         self._returning = Returning()
         self._settling: Settling | None = None
         """Settling of the beginning; None: it is over, or has not begun."""
-        self.held_by: frozenset[str] = frozenset()
-        """Those that load again and alone keep the round open."""
         self.key: RoundKey | None = None
         """The open round and stage; None before the first."""
         self.finished = False
@@ -186,11 +185,6 @@ class CoordinatorMachine:
         if look.clock.key.round >= self._settings.max_rounds:
             self.key, self.finished = look.clock.key, True
 
-    @property
-    def longest_return(self) -> float | None:
-        """Returns seconds that a round waits for a node that loads again; None: until its interval ends."""
-        return None if self._settings.expected_workers is not None else self._returning.longest
-
     def _keep_time(self, look: CoordinatorLook) -> WriteState | None:
         self._attendance.earn(look.submitted | look.submitted_before)
         self._returning.done(look.submitted)
@@ -206,7 +200,6 @@ class CoordinatorMachine:
         if not self._gathered_again(look, returning):
             return None
         missing = self._attendance.wait(look.live | returning, look.submitted, look.now)
-        self.held_by = returning if missing and missing <= returning else frozenset()
         if not missing and look.counted:
             return self._advance(look, "all_submitted", returning)
         overdue = self._overdue(look)
@@ -292,8 +285,7 @@ class CoordinatorMachine:
     def _open(
         self, key: RoundKey, look: CoordinatorLook, reason: str, missing: frozenset[str] = frozenset()
     ) -> WriteState:
-        self.key, self._settling, self.held_by = key, None, frozenset()
-        self._opened_at = look.now
+        self.key, self._settling, self._opened_at = key, None, look.now
         return WriteState(key, finished=False, reason=reason, missing=missing)
 
     def _advance(self, look: CoordinatorLook, reason: str, returning: frozenset[str]) -> WriteState:
@@ -339,12 +331,6 @@ class Returning:
         """Node -> when a live worker began to wait for it."""
         self._took: deque[float] = deque(maxlen=_REMEMBERED)
 
-    @property
-    def longest(self) -> float | None:
-        """Returns seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the
-        wait."""
-        return ROUNDS * median(self._took) if self._took else None
-
     def round_took(self, seconds: float) -> None:
         """A round is over."""
         self._took.append(seconds)
@@ -358,5 +344,5 @@ class Returning:
         """Returns those of the starting nodes that are still waited for; somebody live waits."""
         for node in coming:
             self._since.setdefault(node, now)
-        longest = self.longest
-        return frozenset(node for node in coming if longest is None or now - self._since[node] < longest)
+        longest = ROUNDS * median(self._took) if self._took else math.inf  # the interval alone bounds the wait then
+        return frozenset(node for node in coming if now - self._since[node] < longest)

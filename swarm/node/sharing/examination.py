@@ -201,7 +201,6 @@ class Examination:
         self._admission.check_size(file.groups)
         if peer in stage.came:
             self.counts.latencies.append(stage.came[peer] - file.timestamp)
-        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(file.groups), bytes=file.size)
         self._put(key, peer, file)
         return self._are_there(key, {peer})
 

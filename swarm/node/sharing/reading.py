@@ -77,8 +77,6 @@ class PeersFile(NamedTuple):
     """One per group."""
     timestamp: float
     """When it was published, by the peer's clock."""
-    size: int
-    """Bytes, those of the groups that it names included."""
     mixture: Mapping[str, float] | UnsetType = UNSET
     """Mixture as it says."""
 
@@ -172,8 +170,8 @@ class PeersFiles:
             tag = "" if may_come else reading.tag  # then it is read again, whatever its own tag
             refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
             return Fetched(refused, error.as_value())
-        read = replace(reading, size=sum(sizes))
-        return Fetched(read, PeersFile(groups, to_claims(whole), file.timestamp, read.size, file.mixture))
+        read = PeersFile(groups, to_claims(whole), file.timestamp, file.mixture)
+        return Fetched(replace(reading, size=sum(sizes)), read)
 
     def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
         """Decodes a file by its form, once its signature is what this node asks for. Raises ProtocolError: as

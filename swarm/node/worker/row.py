@@ -44,12 +44,17 @@ def mean(values: Iterable[float]) -> float:
     return fmean(collected) if collected else 0.0
 
 
+def mean_by(values: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Arithmetic mean of the values of each name, sorted by name."""
+    by_name: dict[str, list[float]] = defaultdict(list)
+    for name, value in values:
+        by_name[name].append(value)
+    return {name: fmean(own) for name, own in sorted(by_name.items())}
+
+
 def mean_rewards(groups: Iterable[ScoredGroup]) -> dict[str, float]:
     """Mean verified reward per completion, by peer."""
-    by_peer: dict[str, list[float]] = defaultdict(list)
-    for scored in groups:
-        by_peer[scored.group.peer_id].extend(scored.rewards)
-    return {peer: mean(rewards) for peer, rewards in by_peer.items()}
+    return mean_by((scored.group.peer_id, reward) for scored in groups for reward in scored.rewards)
 
 
 class RunningTotals:
@@ -220,19 +225,11 @@ def _fill_rewards(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
     row.full_answer_rate = mean(reward >= FULL_ANSWER for reward in rewards)
     row.answer_tag_rate = mean(tagged for _, _, tagged in verdicts)
     row.reward_std = pstdev(rewards) if rewards else 0.0
-    row.task_rewards = _by_task((task, reward) for task, reward, _ in verdicts)
-    row.task_tag_rates = _by_task((task, tagged) for task, _, tagged in verdicts)
-    row.task_rewards_given_tagged = _by_task(given_tagged)
+    row.task_rewards = mean_by((task, reward) for task, reward, _ in verdicts)
+    row.task_tag_rates = mean_by((task, tagged) for task, _, tagged in verdicts)
+    row.task_rewards_given_tagged = mean_by(given_tagged)
     if given_tagged:
         row.reward_given_tagged = mean(reward for _, reward in given_tagged)
-
-
-def _by_task(values: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Arithmetic mean of each task's values."""
-    by_task: dict[str, list[float]] = defaultdict(list)
-    for task, value in values:
-        by_task[task].append(value)
-    return {task: mean(own) for task, own in sorted(by_task.items())}
 
 
 def _tokens_generated(played: PlayedRound) -> int:
@@ -302,11 +299,9 @@ def _fill_gradient(row: MetricsRow, external: Sequence[ScoredGroup], report: Tra
         return
     row.gradient_square, row.gradient_noise = _number(found.square), _number(found.noise)
     row.gradient_alignment, row.gradient_bias = _number(found.alignment), _number(found.bias)
-    by_peer: dict[str, list[float]] = defaultdict(list)
-    for scored, alignment in zip(external, report.external_alignment, strict=True):
-        if math.isfinite(alignment):
-            by_peer[scored.group.peer_id].append(alignment)
-    row.gradient_alignment_by_peer = {peer: mean(values) for peer, values in sorted(by_peer.items())} or UNSET
+    alignments = zip(external, report.external_alignment, strict=True)
+    known = mean_by((scored.group.peer_id, value) for scored, value in alignments if math.isfinite(value))
+    row.gradient_alignment_by_peer = known or UNSET
 
 
 def _number(value: float | None) -> float | UnsetType:

@@ -92,25 +92,6 @@ def test_round_0_opens(expected: int | tuple[str, ...] | None, looks: list[tuple
     assert (decided[-1].key, decided[-1].finished, decided[-1].reason) == (RoundKey(0), False, "opened")
 
 
-@pytest.mark.parametrize(
-    ("submitted", "live", "held_by"),
-    [("bob", "bob", "alice"), ("", "bob", ""), ("bob", "bob carol", "")],
-    ids=["it alone is missing", "so is another", "so is a newcomer"],
-)
-def test_a_round_is_held_by_one_that_loads_again_where_nobody_else_is_missing(
-    submitted: str, live: str, held_by: str
-) -> None:
-    machine = CoordinatorMachine(Settings(settle_time=15.0, round_interval=60.0, max_rounds=5))
-    machine.resume(RoundKey(0))
-    keeper = Keeper(machine)
-    keeper.handle(look(0.0))
-    assert keeper.handle(look(15.0)) is not None
-    assert keeper.handle(look(16.0, submitted=ALICE_BOB)) is not None
-    seen = look(17.0, frozenset(live.split()), frozenset(submitted.split()), coming=ALICE, submitted_before=ALICE_BOB)
-    assert keeper.handle(seen) is None
-    assert keeper.machine.held_by == frozenset(held_by.split())
-
-
 def test_a_round_that_all_have_left_stays_open_for_one_that_is_starting_however_long_that_takes() -> None:
     keeper = open_first(make_machine(expected=2))
     assert keeper.handle(look(61.0, NOBODY, submitted=ALICE, coming=BOB)) is None
