@@ -68,7 +68,7 @@ class StageFiles:
 
     selection: Selection
     listed: frozenset[str] = frozenset()
-    """Nodes that had a file when the stage was listed last."""
+    """Nodes that had a file when the stage was listed last; in a flood of names, those that ever had."""
     listed_at: float = -math.inf
     """When that was, monotonic seconds."""
     tags: dict[str, str] = field(default_factory=dict)
@@ -123,11 +123,11 @@ class Examination:
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
     async def list(self, key: RoundKey, only: Set[str] | None) -> Listed:
-        """Lists a stage's files as PeersFiles.tags does, and spares those that were read and may not be read again."""
+        """Lists a stage's files as PeersFiles.tags does; tags are looked for of those that may be read again."""
         read = {peer for peer, reading in self.stage(key).readings.items() if reading.may_be_read_again}
         return await self._ctx.blocking.run(self._files.tags, key, read, only)
 
-    async def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
+    def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
         """Takes note of what is listed at the names of peers whose files may be read now.
 
         Args:
@@ -135,29 +135,23 @@ class Examination:
         """
         stage, there = self.stage(key), set[str]()
         for peer in stage.tags.keys() & tags.keys():
-            if await self._is_to_read(key, peer, tags[peer], is_known=peer in known):
+            if self._is_to_read(key, peer, tags[peer], is_known=peer in known):
                 stage.tags[peer] = tags[peer]
                 there |= {peer} if tags[peer] else set()
-            if self.stages.get(key) is not stage:
-                return  # the clock went on meanwhile
         self._are_there(key, there)
 
-    async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
+    def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
         """Tells whether it was not read yet, or what was read is none of the peer's files, and something else lies
         there."""
         readings = self.stage(key).readings
         before = readings.get(peer)
         if before is None:
             return True
-        if tag in ("", before.tag) or not before.may_be_read_again:
+        if tag in ("", before.tag) or not before.may_be_read_again or not is_known:
             return False
-        if not before.refused:
-            await self._look_again(key, peer, before)
-        elif is_known:
-            readings[peer] = replace(before, tag=tag)  # it is read once
-            self.pool.take_out(key, peer)
-            return True
-        return False
+        readings[peer] = replace(before, tag=tag)  # it is read once
+        self.pool.take_out(key, peer)
+        return True
 
     def _are_there(self, key: RoundKey, peers: Set[str]) -> None:
         there = self.stage(key).there
@@ -281,19 +275,6 @@ class Examination:
         if verdict.refusal:
             self.refuse(key, peer, verdict.refusal)
         return verdict.scored
-
-    async def _look_again(self, key: RoundKey, peer: str, before: Reading) -> None:
-        """A published file never changes: one that does told different readers different things."""
-        readings = self.stage(key).readings
-        now = await self._ctx.blocking.run(self._files.read_again, key, peer, before)
-        if readings.get(peer) != before:
-            return
-        if now is not None:
-            readings[peer] = now
-        else:
-            del readings[peer]  # said once; what was read first stays
-            where = self._files.describe(key, peer)
-            self.refuse(key, peer, ProtocolError("equivocation", f"{where} has changed since it was read"))
 
     def refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
         """Count a refusal, and log it as far as there is room."""

@@ -110,7 +110,7 @@ class Intake:
 
     # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
-        """List these rounds, see whether what was read is still what it was, and examine what will be drawn."""
+        """List these rounds, and examine what will be drawn."""
         for key in sorted(key for key in keys if key >= self._oldest and not self._was_just_listed(key)):
             stage = self._examination.stage(key)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in stage.selection.taken]
@@ -199,13 +199,14 @@ class Intake:
             return  # the clock went on while the round was listed
         if stage.listed_at > -math.inf:
             stage.came.update(dict.fromkeys(tags.keys() - stage.listed, self._ctx.clock.wall()))
-        stage.listed, stage.listed_at = frozenset(tags), self._ctx.clock.monotonic()
+        stage.listed = frozenset(tags) if only is None else stage.listed | tags.keys()
+        stage.listed_at = self._ctx.clock.monotonic()
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         selection.flooded |= flooded
         if choice.flood:
             self._examination.flood(key, choice.flood)
         stage.tags.update(dict.fromkeys(choice.read, ""))
-        await self._examination.follow(key, tags, clean | live)
+        self._examination.follow(key, tags, clean | live)
         self._pass_over(key, choice.passed_over, selection)
 
     def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:

@@ -1,4 +1,4 @@
-"""Reading peers' rollout files: listing a stage, one bounded read per file, and whether a file has changed since.
+"""Reading peers' rollout files: listing a stage, and one bounded read per file. A published file never changes.
 
 A file is read with the groups that it names, which were published before it; all together take no more bytes than one
 file may. What a stranger may have taken away or written over may come yet: then the file is as one that is not there.
@@ -10,7 +10,6 @@ PublishedGroups reads again what a node published for one stage: for redo, and f
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
@@ -20,7 +19,7 @@ from typing import NamedTuple
 from msgspec import UNSET, UnsetType
 
 from swarm.config import Settings
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import ProtocolError
 from swarm.node.base.context import NodeContext
 from swarm.node.base.looking import until_readable
 from swarm.node.sharing.admission import Admission, AssignedQuestions
@@ -35,8 +34,6 @@ from swarm.wire.codec import Claims, decode, to_claims, to_groups
 from swarm.wire.group_files import put_together
 from swarm.wire.messages import RolloutFile
 
-MOST_AGAIN = 3
-"""Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
 MOST_TRIES = 16
 """Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
 UNSEEN = "unseen"
@@ -54,19 +51,17 @@ class Reading:
 
     tag: str
     """Its version, by the store."""
-    digest: bytes
-    """SHA-256 of its bytes."""
     size: int
     """Bytes, those of the groups that it names included."""
     again: int = 0
-    """How often it was read again because its tag had changed."""
+    """How often something else had lain there before, and was read."""
     refused: str = ""
     """Why it is no file that can be taken. It may be a stranger's: what comes in its place is read as if first."""
 
     @property
     def may_be_read_again(self) -> bool:
-        """Should its tag be another one."""
-        return self.again < (MOST_TRIES - 1 if self.refused else MOST_AGAIN)
+        """Should its tag be another one: what was taken once stays as it was."""
+        return bool(self.refused) and self.again < MOST_TRIES - 1
 
 
 class PeersFile(NamedTuple):
@@ -141,10 +136,10 @@ class PeersFiles:
             tag: as it was listed; what cannot be read at all is known by that, also what is gone since: a file that was
                 deleted, or an obstacle that its author moved out of the way of the file.
         """
-        reading = Reading(tag, b"", 0)
+        reading = Reading(tag, 0)
         try:
             blob = self._run.store.get(keys.rollout(key, peer), self._limit)
-            reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
+            reading = Reading(blob.tag, len(blob.data))
             file = self._decoded(key, peer, blob.data)
         except FileNotFoundError:
             return Fetched(replace(reading, refused=GONE if tag else "not_a_file"), None)
@@ -168,7 +163,7 @@ class PeersFiles:
         except ProtocolError as error:
             may_come = file.earlier and error.reason in MAY_COME_YET
             tag = "" if may_come else reading.tag  # then it is read again, whatever its own tag
-            refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
+            refused = Reading(tag, sum(sizes), refused=error.reason)
             return Fetched(refused, error.as_value())
         read = PeersFile(groups, to_claims(whole), file.timestamp, file.mixture)
         return Fetched(replace(reading, size=sum(sizes)), read)
@@ -184,34 +179,9 @@ class PeersFiles:
             raise ProtocolError("malformed", f"{where} has no finite timestamp")
         return file
 
-    def read_again(self, key: RoundKey, peer: str, before: Reading) -> Reading | None:
-        """Returns a file whose tag is another one by now, as it is to be known from now on; None: its content is
-        another one.
-
-        One that was only touched is the same, as is one that was replaced by somebody who could not sign for its
-        author, and one that is gone or no regular file any longer.
-        """
-        place = keys.rollout(key, peer)
-        try:
-            blob = self._run.store.get(place, self._limit)
-        except (FileNotFoundError, ProtocolError, StoreError):
-            return before
-        now = replace(before, tag=blob.tag, again=before.again + 1)
-        if _digest(blob.data) == before.digest:
-            return now
-        try:
-            self._run.trust.check(blob.data, place)
-        except ProtocolError:
-            return now
-        return None
-
     def describe(self, key: RoundKey, peer: str) -> str:
         """Returns the file as people find it."""
         return self._run.store.describe(keys.rollout(key, peer))
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def gone(what: str) -> ProtocolError:

@@ -134,8 +134,6 @@ FEWEST_REFUSALS = 4
 """Within the window, for a peer to be judged at all: one torn or late file is no offence."""
 HIGHEST_RATE = 0.5
 """Share of refused groups above which a peer is quarantined."""
-LONGEST = 32
-"""Times the first quarantine that any later one may last."""
 NOT_ITS_OWN = frozenset({"unsigned", "bad_signature", "other_key", "pin_unreadable", "not_pinned", "not_begun"})
 """Refusals of files that anybody may have put there in the peer's name: nobody is to be quarantined by a stranger."""
 NO_FAULT = NOT_ITS_OWN | {
@@ -148,30 +146,22 @@ within the window are enough. One is not: an honest model may have written endle
 given up for what it costs."""
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """Says that nothing of the peer is read in rounds before `until`; then it is on probation for as long again."""
-
-    until: int
-    length: int
-
-
 class Quarantine:
     """Which peers are not read for now. Decided from counts per round alone: the same rows, the same answer.
 
-        accepted, refused groups of WINDOW rounds ─▶ mostly refused? ─▶ quarantine ─▶ probation ─▶ free
-                                                           └─ an offence on probation: twice as long ─┘
+        accepted, refused groups of WINDOW rounds ─▶ mostly refused? ─▶ quarantine ─▶ free, its record empty
 
     Rounds are those of the node that judges, never wall time. The metrics rows hold all that goes in here, so a node
     that comes back is told them again and knows what it knew: a kill sets no vandal free.
     """
 
     def __init__(self, rounds: int) -> None:
-        """`rounds`: of a first quarantine; 0: there is none."""
+        """`rounds`: of a quarantine; 0: there is none."""
         self._rounds = rounds
         self._window: dict[int, dict[str, tuple[int, int]]] = {}
         """Round -> peer -> groups accepted, refused."""
-        self._sentences: dict[str, Sentence] = {}
+        self._until: dict[str, int] = {}
+        """Peer -> the first round of which its files are read again."""
         self._held: list[str] = []
 
     def observe(
@@ -192,17 +182,16 @@ class Quarantine:
         self._window = {r: seen for r, seen in self._window.items() if r > round_ - WINDOW}
         offenders, before = self._sentence(round_ + 1), self._held
         self._held = self.held(round_ + 1)
-        self._sentences = {peer: s for peer, s in self._sentences.items() if round_ + 1 < s.until + s.length}
+        self._until = {peer: until for peer, until in self._until.items() if round_ + 1 < until}
         return offenders, [peer for peer in before if peer not in self._held]
 
     def holds(self, peer: str, round_: int) -> bool:
         """Tells whether the peer's files of this round stay unread."""
-        sentence = self._sentences.get(peer)
-        return sentence is not None and round_ < sentence.until
+        return round_ < self._until.get(peer, 0)
 
     def held(self, round_: int) -> list[str]:
         """Returns all that `holds` is true of, sorted."""
-        return sorted(peer for peer in self._sentences if self.holds(peer, round_))
+        return sorted(peer for peer in self._until if self.holds(peer, round_))
 
     def record(self, peer: str) -> tuple[int, int]:
         """Returns groups of the peer that were accepted and refused within the window."""
@@ -219,10 +208,8 @@ class Quarantine:
         latest = self._window[next_round - 1]
         offenders = sorted(peer for peer in latest if not self.holds(peer, next_round) and self._offends(peer))
         for peer in offenders:
-            before = self._sentences.get(peer)
-            length = min(2 * before.length, LONGEST * self._rounds) if before else self._rounds
-            self._sentences[peer] = Sentence(next_round + length, length)
-            for counts in self._window.values():  # on probation only what comes then counts
+            self._until[peer] = next_round + self._rounds
+            for counts in self._window.values():  # only what comes afterwards counts
                 counts.pop(peer, None)
         return offenders
 
