@@ -63,7 +63,6 @@ def breakdown(rows: list[MetricsRow]) -> dict[str, Any]:
             "median": statistics.median(lags := [lag for row in rows for lag in row.publish_to_pool]),
             "p99": percentile(lags, 0.99),
         },
-        "loop_lag_max": max(row.loop_lag_max for row in rows),
     }
 
 

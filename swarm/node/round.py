@@ -70,8 +70,6 @@ class PlayingNode:
     is undone: its task is cancelled."""
     look: Callable[[], Awaitable[None]]
     """Sees who is there, and on a clock of its own what they have published."""
-    loop_lag: Callable[[], float]
-    """Seconds of the event loop's longest lag in this round so far."""
     tasks: TaskGroup
 
 
@@ -167,7 +165,7 @@ class Rounds:
         counts = measured(self._ctx.settings, opened.split.local, own.groups)
         played = PlayedRound(opened, own, size, drawn, decided, updated, half.seconds, counts)
         live = around.peers.live()
-        row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
+        row = self._row(played, len(live))  # hooks: columns of the row
         await around.tell(m.StepDone(m.Phase.TRAINING, key))
 
         await self._submit(row, played)  # hooks: after the row
@@ -243,10 +241,10 @@ class Rounds:
         report = self._trainer.finish_update(external)
         return Updated(report, report.memory or self._ctx.process_memory(), self._ctx.run.store.facts().room)
 
-    def _row(self, played: PlayedRound, peers: int, loop_lag: float) -> MetricsRow:
+    def _row(self, played: PlayedRound, peers: int) -> MetricsRow:
         """The row, observed before the machine hears of the update: the next round may be generated then."""
         self.cumulative_reward += my_reward(played)
-        row = self._rows.row(played, peers=peers, loop_lag=loop_lag, cumulative=self.cumulative_reward)
+        row = self._rows.row(played, peers=peers, cumulative=self.cumulative_reward)
         for fill in self.hooks.columns:
             fill(row, played)
         self._totals.add_up(row)

@@ -89,8 +89,6 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Task -> mean reward per completion, own questions of the round."""
     task_tag_rates: Annotated[dict[str, float], unit("share")] = {}
     """Task -> of its own completions, those with a closed `<answer>`."""
-    task_rewards_given_tagged: Annotated[dict[str, float], unit("reward")] = {}
-    """Task -> mean reward of its own completions with a closed `<answer>`; only tasks with one."""
     reward_std: Reward = 0.0
     """Population standard deviation of the own completions' rewards."""
     train_reward: Reward = 0.0
@@ -203,8 +201,6 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     publish_to_pool: Annotated[list[float], unit("seconds")] = []
     """Seconds from a peer's timestamp until its file was seen, for each file that came while the node looked. Clocks of
     two hosts differ."""
-    loop_lag_max: Seconds = 0.0
-    """The longest that the event loop was held up."""
     executor_busy: Share = 0.0
     """Share of the time since the last round's end in which the node was computing."""
     seconds_lease: Seconds = 0.0

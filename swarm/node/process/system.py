@@ -1,4 +1,4 @@
-"""What a node has of its process: clock, threads, the compute thread, the loop's lag, and signals.
+"""What a node has of its process: clock, threads, the compute thread, and signals.
 
 ComputeExecutor runs generation and training steps one at a time, in a thread shared by the nodes of a process.
 
@@ -22,9 +22,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from threading import Lock
@@ -56,50 +56,6 @@ class ThreadBlocking:
     async def run_or_leave(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """The same, but such a caller leaves at once."""
         return await to_thread.run_sync(partial(call, *args, **kwargs), abandon_on_cancel=True)
-
-
-PERIOD = 0.05
-
-
-class LoopLag:
-    """Measures the event loop's lag while rounds are played, by how far a short sleep overshoots."""
-
-    def __init__(self) -> None:
-        self._rounds: dict[object, float] = {}
-        """Rounds that are played -> the longest lag in each so far, seconds."""
-        self._begun = anyio.Event()
-
-    @contextmanager
-    def of_a_round(self) -> Iterator[Callable[[], float]]:
-        """Measures while the block runs; gives a function that returns the longest lag so far, seconds."""
-        one = object()
-        self._rounds[one] = 0.0
-        self._begun.set()
-        try:
-            yield lambda: self._rounds[one]
-        finally:
-            del self._rounds[one]
-
-    async def measure(self) -> None:
-        """Run until cancelled."""
-        while True:
-            if not self._rounds:  # a node that waits for hours is not woken for it
-                self._begun = anyio.Event()
-                await self._begun.wait()
-            due = time.monotonic() + PERIOD
-            await anyio.sleep(PERIOD)
-            late = time.monotonic() - due
-            self._rounds = {one: max(most, late) for one, most in self._rounds.items()}
-
-
-@asynccontextmanager
-async def measured_lag() -> AsyncIterator[LoopLag]:
-    """The lag of this event loop, measured while the block runs."""
-    lag = LoopLag()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lag.measure)
-        yield lag
-        tasks.cancel_scope.cancel()
 
 
 @contextmanager

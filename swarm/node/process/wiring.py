@@ -20,7 +20,7 @@ from swarm.logs import NodeLog, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.process.generator_only import endpoint_config, load_generator
 from swarm.node.process.host import this_process
-from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlocking, compute_thread, measured_lag
+from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlocking, compute_thread
 from swarm.node.process.together import GenerationTogether
 from swarm.node.worker.steps import make_rule
 from swarm.planner.free_memory import process_memory
@@ -96,7 +96,7 @@ async def worker_maker(
 ) -> AsyncIterator[Callable[[NodeContext], Worker]]:
     """Yields a function that makes the workers of this process, and runs what they have in common while the block runs.
 
-    That is the scoring children, the compute thread, the measure of the event loop's lag, and their first round.
+    That is the scoring children, the compute thread, and their first round.
 
     Args:
         nodes: how many will be made.
@@ -116,7 +116,6 @@ async def worker_maker(
             task_source=scorer,
             prepare=scorer.start,
             compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
-            loop_lag=lag.of_a_round,
             others_ready=together.wait,
         )
 
@@ -125,7 +124,7 @@ async def worker_maker(
     together, bases = asyncio.Barrier(nodes), cache(_no_bases)
     tasks = settings.task_table or NO_TASKS
     scorer = Scorer(settings.scorer_processes, settings.task_families, tasks)
-    async with measured_lag() as lag, AsyncExitStack() as ends:
+    async with AsyncExitStack() as ends:
         await scorer.enter()  # each node has it start once it is registered: that takes seconds
         ends.push_async_exit(scorer)
         with compute_thread() as thread:

@@ -91,7 +91,7 @@ class RowMaker:
         self._billed = generator.bill
         """By the last row, or before this life."""
 
-    def row(self, played: PlayedRound, *, peers: int, loop_lag: float, cumulative: float) -> MetricsRow:
+    def row(self, played: PlayedRound, *, peers: int, cumulative: float) -> MetricsRow:
         """The row of a round that is played, but for what features add.
 
         Args:
@@ -124,7 +124,6 @@ class RowMaker:
         row.executor_busy = (total(busy.since(opened.before)) - leased) / whole_round if whole_round else 0.0
         row.seconds_sharing = total(sharing)
         row.seconds_sharing_hidden = overlap(sharing, busy.since(opened.started))
-        row.loop_lag_max = loop_lag
         self._fill_times(row, opened.started, now)
         self._fill_spent(row)
         self._fill_bill(row)
@@ -221,15 +220,14 @@ def _fill_rewards(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
         for reward, tagged in zip(scored.rewards, scored.answered, strict=True)
     ]
     rewards = [reward for _, reward, _ in verdicts]
-    given_tagged = [(task, reward) for task, reward, tagged in verdicts if tagged]
+    given_tagged = [reward for _, reward, tagged in verdicts if tagged]
     row.full_answer_rate = mean(reward >= FULL_ANSWER for reward in rewards)
     row.answer_tag_rate = mean(tagged for _, _, tagged in verdicts)
     row.reward_std = pstdev(rewards) if rewards else 0.0
     row.task_rewards = mean_by((task, reward) for task, reward, _ in verdicts)
     row.task_tag_rates = mean_by((task, tagged) for task, _, tagged in verdicts)
-    row.task_rewards_given_tagged = mean_by(given_tagged)
     if given_tagged:
-        row.reward_given_tagged = mean(reward for _, reward in given_tagged)
+        row.reward_given_tagged = mean(given_tagged)
 
 
 def _tokens_generated(played: PlayedRound) -> int:

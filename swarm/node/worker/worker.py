@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Set
-from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 
@@ -73,7 +72,6 @@ class Worker:
         task_source: TaskSource,
         compute: Compute,
         prepare: Prepare = anyio.lowlevel.checkpoint,
-        loop_lag: Callable[[], AbstractContextManager[Callable[[], float]]] = lambda: nullcontext(lambda: 0.0),
         others_ready: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
     ) -> None:
         """Make a worker that has not begun.
@@ -81,7 +79,6 @@ class Worker:
         Args:
             universe: what the run may ask.
             prepare: starts what scores answers; called when the node is registered, while it loads its policy.
-            loop_lag: measures the event loop while its block runs; gives the longest lag so far, seconds.
             others_ready: returns once all nodes that are to begin their first round together have asked as often.
         """
         assigned, mixture = questions_of(ctx.settings, universe), own_mixture(ctx.settings, universe)
@@ -99,7 +96,6 @@ class Worker:
         )
         self._load_policy = load_policy
         self._prepare = prepare
-        self._loop_lag = loop_lag
         self._others_ready = others_ready
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._to_round, self._round_hears = anyio.create_memory_object_stream[m.Instruction](math.inf)
@@ -275,9 +271,8 @@ class Worker:
         return {"resume": command_line({**self._ctx.settings.as_environment(), **own}, self._ctx.settings.role)}
 
     async def _play(self, begins: m.Generate, on_own_clock: bool, tasks: TaskGroup) -> None:
-        with self._loop_lag() as lag:
-            around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), lag, tasks)
-            done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
+        around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), tasks)
+        done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
         self._tell(m.StepDone(m.Phase.SUBMITTING, done.key))
         if (bill := self._rounds.bill) and bill.closed:
             self.stop(0)

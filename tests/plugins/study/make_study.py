@@ -148,7 +148,7 @@ def _row(layout: Layout, run: RunRecord, node: int, number: int) -> MetricsRow:
     local, peers = LOCAL[run.configuration], [name for name in NODES if name != NODES[node]]
     task = TASKS[number % 2]
     tagged: dict[str, Any] = {"reward_given_tagged": 0.5}
-    tagged |= {"task_tag_rates": {task: 2 * mine}, "task_rewards_given_tagged": {task: 0.5}}
+    tagged |= {"task_tag_rates": {task: 2 * mine}}
     fields: dict[str, Any] = {"adaptive_I": local, "adaptive_J": 4 - local, "adaptive_J_continuous": 4.0 - local}
     fields |= {"adaptive_baseline": 0.125, "adaptive_round_reward": mine}
     return MetricsRow(

@@ -54,7 +54,6 @@ DRAWS = AssignedQuestions(Settings().seed, UNIVERSE)
 # ── the folder ──────────────────────────────────────────────────────────────────────────────────────────────────────
 MEASURED_COLUMNS = {
     "timestamp",
-    "loop_lag_max",
     *("memory_allocated", "memory_reserved", "memory_peak", "memory_total", "memory_free", "disk_free", "disk_used"),
     "executor_busy",
     "publish_to_pool",
