@@ -10,11 +10,12 @@ peer, and named in the log as far as there is room.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+
+import anyio
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
@@ -22,7 +23,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission, Mixtures
 from swarm.node.sharing.contexts import CONTEXT_GONE
 from swarm.node.sharing.pool import GroupName, Pool, name_of
-from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
+from swarm.node.sharing.reading import MISSING, PeersFile, PeersFiles, Reading
 from swarm.node.sharing.selection import (
     NOT_ITS_OWN,
     OTHERS,
@@ -32,11 +33,16 @@ from swarm.node.sharing.selection import (
     random_order,
 )
 from swarm.node.sharing.verification import Cost, GroupVerdict, TaskSource, verify
+from swarm.records.listing import NodeFiles
+from swarm.store.base import Entry, Kind
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire import keys
 from swarm.wire.codec import Claims
 
 logger = get_logger(__name__)
 
+UNSEEN = "unseen"
+"""Instead of a tag, where only names were listed."""
 NOT_THE_PEERS = NOT_ITS_OWN | {"not_a_file", MISSING}
 """Reasons for which what lies at a peer's name is none of its files."""
 MOST_TIMES_MISSED = 8
@@ -67,10 +73,10 @@ class StageFiles:
     """Holds what is known of the peers' files of one stage."""
 
     selection: Selection
-    listed: frozenset[str] = frozenset()
-    """Nodes that had a file when the stage was listed last; in a flood of names, those that ever had."""
-    listed_at: float = -math.inf
-    """When that was, monotonic seconds."""
+    listed: set[str] = field(default_factory=set)
+    """Nodes that have had a file."""
+    looked: bool = False
+    """The stage was listed before."""
     tags: dict[str, str] = field(default_factory=dict)
     """Tags of the files that may be read; "" where what is listed is no file."""
     readings: dict[str, Reading] = field(default_factory=dict)
@@ -104,6 +110,9 @@ class Examination:
         self._task_source = task_source
         self._tell = tell
         self._files = PeersFiles(ctx.settings, ctx.run)
+        self._stages = NodeFiles(ctx.run.store, ctx.clock.monotonic)
+        self._listing = anyio.Lock()
+        """A round in hand may list beside who watches the place."""
         self._admission = admission
         self._mixtures = mixtures
         self.pool = Pool(most_bytes=ctx.settings.limits.pool_bytes)
@@ -122,10 +131,22 @@ class Examination:
         return self.stages[key]
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
-    async def list(self, key: RoundKey, only: Set[str] | None) -> Listed:
-        """Lists a stage's files as PeersFiles.tags does; tags are looked for of those that may be read again."""
-        read = {peer for peer, reading in self.stage(key).readings.items() if reading.may_be_read_again}
-        return await self._ctx.blocking.run(self._files.tags, key, read, only)
+    async def list(self, key: RoundKey, known: Set[str]) -> dict[str, str]:
+        """Returns the nodes that have a file for a stage, each with its tag: "" where it is no file, UNSEEN where that
+        was not looked for. In a flood of names those alone may be found that are known.
+
+        Raises:
+            StoreError: the stage cannot be listed.
+        """
+        again = {peer for peer, reading in self.stage(key).readings.items() if reading.may_be_read_again}
+        async with self._listing:
+            found = await self._ctx.blocking.run(self._listed, keys.rollouts(key), known, again & known)
+        return {node: (entry.tag or UNSEEN) if entry.kind is Kind.FILE else "" for node, entry in found.items()}
+
+    def _listed(self, prefix: str, known: Set[str], again: Set[str]) -> dict[str, Entry]:
+        """A listing of a bucket has tags; of a folder each is looked for by itself."""
+        found = self._stages.find(prefix, known, tags=self._ctx.settings.sparing)
+        return found if self._ctx.settings.sparing else found | self._stages.by_name(prefix, again & found.keys())
 
     def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
         """Takes note of what is listed at the names of peers whose files may be read now.

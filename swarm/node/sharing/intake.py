@@ -18,7 +18,6 @@ How often something is wrong with a peer's files decides whether it is read at a
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -111,7 +110,7 @@ class Intake:
     # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, and examine what will be drawn."""
-        for key in sorted(key for key in keys if key >= self._oldest and not self._was_just_listed(key)):
+        for key in sorted(key for key in keys if key >= self._oldest):
             stage = self._examination.stage(key)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in stage.selection.taken]
             self._pass_over(key, held, stage.selection)
@@ -132,11 +131,6 @@ class Intake:
         known yet."""
         self._foresee = wanted
 
-    def _was_just_listed(self, key: RoundKey) -> bool:
-        """Tells whether many names were gone through a moment ago: what has come since is seen at the next look."""
-        stage = self._examination.stage(key)
-        return self._ctx.clock.monotonic() - stage.listed_at < good_for(len(stage.listed))
-
     async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
         drawing = self._drawing(wanted, frozenset(sources))
@@ -156,8 +150,8 @@ class Intake:
         return self._quarantine.clean()
 
     def listed(self, key: RoundKey) -> frozenset[str]:
-        """Returns the nodes that had a file for a round when it was listed last."""
-        return self._examination.stage(key).listed
+        """Returns the nodes that have had a file for a round."""
+        return frozenset(self._examination.stage(key).listed)
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
@@ -187,27 +181,23 @@ class Intake:
         clean = self._clean = self._quarantine.clean()
         self._examination.counts.alive |= live
         self._live = live
-        selection = stage.selection
-        only = (clean | live) - selection.taken if selection.flooded else None
         try:
-            tags, flooded = await self._examination.list(key, only)
+            tags = await self._examination.list(key, clean | live)
         except StoreError as error:
             self._unlistable.found(error)
             return
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
-        if stage.listed_at > -math.inf:
+        if stage.looked:
             stage.came.update(dict.fromkeys(tags.keys() - stage.listed, self._ctx.clock.wall()))
-        stage.listed = frozenset(tags) if only is None else stage.listed | tags.keys()
-        stage.listed_at = self._ctx.clock.monotonic()
-        choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
-        selection.flooded |= flooded
+        stage.listed, stage.looked = stage.listed | tags.keys(), True
+        choice = stage.selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         if choice.flood:
             self._examination.flood(key, choice.flood)
         stage.tags.update(dict.fromkeys(choice.read, ""))
         self._examination.follow(key, tags, clean | live)
-        self._pass_over(key, choice.passed_over, selection)
+        self._pass_over(key, choice.passed_over, stage.selection)
 
     def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
         """Has nobody wait for peers that are not read."""

@@ -1,4 +1,4 @@
-"""Reading peers' rollout files: listing a stage, and one bounded read per file. A published file never changes.
+"""Reading peers' rollout files: one bounded read per file. A published file never changes.
 
 A file is read with the groups that it names, which were published before it; all together take no more bytes than one
 file may. What a stranger may have taken away or written over may come yet: then the file is as one that is not there.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,8 +24,7 @@ from swarm.node.base.looking import until_readable
 from swarm.node.sharing.admission import Admission, AssignedQuestions
 from swarm.node.sharing.selection import NOT_ITS_OWN
 from swarm.node.sharing.verification import TaskSource, verify
-from swarm.records.listing import MOST_BY_NAME
-from swarm.store.base import MOST_NAMES, PAGE, Kind, Page
+from swarm.records.listing import nodes_in
 from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire import keys
@@ -36,8 +34,6 @@ from swarm.wire.messages import RolloutFile
 
 MOST_TRIES = 16
 """Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
-UNSEEN = "unseen"
-"""Instead of a tag, where only names were listed."""
 GONE = "gone"
 """Instead of a reason for which a file was refused."""
 MISSING = "missing_part"
@@ -84,15 +80,6 @@ class Fetched(NamedTuple):
     """The error: it is refused; None: nothing is there any more."""
 
 
-class Listed(NamedTuple):
-    """Holds a listing of one stage's rollout files."""
-
-    tags: dict[str, str]
-    """Node -> tag of its file; "": it is no file; UNSEEN: it was not looked at."""
-    flooded: bool = False
-    """There are more than PAGE names beside, which are no node's files."""
-
-
 class PeersFiles:
     """The rollout files of one run, as one node's settings have them read."""
 
@@ -101,33 +88,6 @@ class PeersFiles:
         self._limit = settings.limits.max_file_bytes
         self._most_groups = settings.limits.peer_groups
         self._keep_tokens = settings.token_weight_cap > 0  # else they need not be held in memory
-        self._has_tags = settings.sparing  # a listing of a bucket has tags; of a folder each is looked for by itself
-
-    def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> Listed:
-        """Returns the nodes that have a file for a stage.
-
-        Args:
-            read: nodes whose tags are wanted in any case.
-            only: look for these nodes and those in `read` by name, without listing the stage.
-
-        Raises:
-            StoreError: the stage cannot be listed.
-        """
-        store, prefix, found, wanted, junk = self._run.store, keys.rollouts(key), dict[str, str](), read, 0
-        if only is None:
-            has_tags = self._has_tags or len(read) > MOST_BY_NAME
-            page = store.list(prefix, tags=True) if has_tags else Page([])
-            more = page.next or not has_tags
-            rest = store.list(prefix, after=page.next, limit=MOST_NAMES) if more else Page([])
-            found = {node: entry.tag for entry in page.entries if (node := keys.node_in(prefix, entry.name))}
-            kinds = {node: entry.kind for entry in rest.entries if (node := keys.node_in(prefix, entry.name))}
-            found |= {node: UNSEEN if kind is Kind.FILE else "" for node, kind in kinds.items()}
-            wanted, junk = read & kinds.keys(), page.looked + rest.looked - len(found)
-        for node in sorted(wanted | (only or set())):
-            with suppress(ProtocolError):  # the stage may not be entered any more
-                if entry := store.stat(keys.rollout(key, node)):
-                    found[node] = entry.tag if entry.kind is Kind.FILE else ""
-        return Listed(found, junk > PAGE)
 
     def fetch(self, key: RoundKey, peer: str, tag: str = "") -> Fetched:
         """Read a file, and the groups that it names. Raises StoreError as Store.get does.
@@ -202,7 +162,7 @@ class PublishedGroups:
 
     async def nodes(self, key: RoundKey) -> frozenset[str]:
         """Returns the nodes whose file for a stage is there."""
-        return frozenset((await until_readable(self._ctx, self._files.tags, key, frozenset[str]())).tags)
+        return frozenset(await until_readable(self._ctx, nodes_in, self._ctx.run.store, keys.rollouts(key)))
 
     async def admitted(
         self, peer: str, key: RoundKey, slots: Set[int] | None = None

@@ -54,7 +54,7 @@ class Selection:
     taken: set[str] = field(default_factory=set)
     """Chosen or passed over."""
     flooded: bool = False
-    """From now on only known peers are looked for, by their names."""
+    """There was no room for a stranger: no more are let in."""
     _known: int = 0
 
     def choose(self, names: Set[str], clean: Set[str], live: Set[str]) -> Choice:

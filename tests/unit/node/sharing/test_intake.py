@@ -20,9 +20,9 @@ from swarm.algo.drawing import DrawnSample
 from swarm.errors import ProtocolError
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.examination import LINES_PER_PEER
-from swarm.node.sharing.reading import MOST_TRIES, UNSEEN, PeersFiles
+from swarm.node.sharing.reading import MOST_TRIES, PeersFiles
 from swarm.node.sharing.selection import OTHERS
-from swarm.records.listing import MOST_BY_NAME
+from swarm.records.listing import NodeFiles
 from swarm.store.base import PAGE
 from swarm.store.folder import fetch
 from swarm.store.folder.fetch import tag_of
@@ -32,7 +32,7 @@ from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
-from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_row, make_settings, put, run_of
+from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_row, put
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
 
 pytestmark = pytest.mark.anyio
@@ -468,37 +468,34 @@ async def test_a_round_that_is_left_while_it_is_listed_is_let_alone(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clock that strangers drove on and on once ended workers: what was known of the round had gone meanwhile."""
-    intake, file, usual = TestedIntake(layout), layout.rollout_file(R0, "bob"), PeersFiles.tags
+    intake, file, usual = TestedIntake(layout), layout.rollout_file(R0, "bob"), NodeFiles.find
     put(file, b"junk")
     await intake.look(live={"bob"})
     put(file, b"other junk")
 
-    def tags(*given: Any) -> Any:
-        found = usual(*given)
+    def find(*given: Any, **more: Any) -> Any:
+        found = usual(*given, **more)
         intake.intake.forget_before(RoundKey(1))
         return found
 
-    monkeypatch.setattr(PeersFiles, "tags", tags)
+    monkeypatch.setattr(NodeFiles, "find", find)
     await intake.look(live={"bob"})
     assert intake.refused() == {"bob": {"malformed": 1}}
 
 
-@pytest.mark.parametrize("read", [3, MOST_BY_NAME + 1])
-async def test_of_a_folder_no_versions_are_looked_for_but_of_files_that_were_read(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, read: int
+async def test_of_a_folder_no_versions_are_looked_for_but_of_files_that_may_be_read_again(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each look would take a system call for each peer."""
-    names = [f"p{number:03}" for number in range(2 * MOST_BY_NAME)]
-    for name in names:
-        put(layout.rollout_file(R0, name), b"{}")
-    layout.rollout_file(R0, "zoe").mkdir()
-    looked = list[str]()
+    for number in range(100):
+        put(layout.rollout_file(R0, f"p{number:03}"), b"{}")
+    publish(layout, make_rollouts("bob", R0))
+    intake, looked = TestedIntake(layout), list[str]()
+    await intake.look(live={"bob", "p001"}, slots=1)
     monkeypatch.setattr(fetch, "tag_of", lambda found: looked.append(tag_of(found)) or tag_of(found))
-    tags = PeersFiles(make_settings(layout.path), run_of(layout)).tags(R0, {*names[:read]}).tags
-    assert tags.pop("zoe") == ""
-    assert tags.keys() == {*names}
-    assert {name for name, tag in tags.items() if tag != UNSEEN} == {*(names[:3] if read == 3 else names)}
-    assert len(looked) == (3 if read == 3 else len(names))
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look({R0}, frozenset({"bob", "p001"}), tasks)
+    assert len(looked) == 1, "of the one that lives and was refused"
 
 
 # ── how late the place is ───────────────────────────────────────────────────────────────────────────────────────────
