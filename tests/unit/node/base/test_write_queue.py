@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from structlog.testing import capture_logs
 from swarm.errors import StoreError
 from swarm.node.base import write_queue as module
 from swarm.node.base.write_queue import Write, WriteQueue
-from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.types import RoundKey
 from tests.layout import Layout
 from tests.unit.node.nodes import WITHIN, make_context, until
@@ -84,18 +83,6 @@ async def test_a_new_write_is_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> 
         await until(lambda: folder.taken == ["row 0", "row 1"])
 
 
-async def test_the_pause_grows_with_the_time_that_the_folder_has_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    writes = WriteQueue(make_context(LAYOUT, times=replace(SYSTEM_CLOCK, monotonic=lambda: now[0])))
-    assert writes._pause() is None
-    writes._refused(StoreError("full"))
-    pauses = []
-    for seconds in (0.0, 4.0, 20.0, 3600.0):
-        now[0] = seconds
-        pauses.append(writes._pause())
-    assert pauses == [0.5, 2.0, 10.0, 30.0]
-
-
 async def test_a_write_that_hangs_holds_up_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_PUT", 0.05)
     go, folder = threading.Event(), Place()
@@ -107,20 +94,6 @@ async def test_a_write_that_hangs_holds_up_no_round(monkeypatch: pytest.MonkeyPa
         assert folder.taken == []
         go.set()
         await until(lambda: folder.taken == ["late", "row 0"])
-
-
-async def test_a_folder_that_takes_long_to_refuse_holds_up_no_round_either() -> None:
-    go, folder = threading.Event(), Place(refuses=True)
-    async with delivering() as writes:
-        await writes.put(folder.write("row", 0))
-        slow = folder.write("row", 1)
-        slow.write = lambda: folder.taken.append("slowly") if go.wait(WITHIN) else None
-        folder.refuses = False
-        await writes.put(slow)
-        await writes.put(folder.write("row", 2))
-        assert "slowly" not in folder.taken
-        go.set()
-        await until(lambda: folder.taken == ["row 0", "slowly", "row 2"])
 
 
 async def test_of_too_many_rollouts_the_oldest_are_dropped_counted_and_known(quick: None) -> None:
