@@ -68,6 +68,23 @@ def _how_it_counts(run: RunRecords, there: set[str], expected: int) -> str:
     return f"; a coordinator trains nothing and is not counted{f': --nodes {len(there)}' if of_both else ''}"
 
 
+def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
+    """J in every row, and that some were trained on, where somebody asks for them."""
+    if (asked := run.expected.external) is None:
+        return
+    for node, found in run.rows.items():
+        if node in run.now.generators or not found.rows:
+            continue
+        file, others = run.where(keys.metrics(node)), [row for row in found.rows if row.external_wanted != asked]
+        if others:
+            yield (
+                f"{file}: expected {asked} external groups wanted in every round (--external), "
+                f"got {others[0].external_wanted} in round {others[0].round} and in {len(others)} rounds in all"
+            )
+        elif asked and not any(row.external_groups for row in found.rows):
+            yield f"{file}: expected external groups trained on (--external), got none in {len(found.rows)} rounds"
+
+
 def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
     """Whoever was started to take part has a row; a registration alone proves nothing, as anybody can write one.
 

@@ -42,6 +42,8 @@ class Expected(NamedTuple):
     """Workers."""
     names: Set[str] = frozenset()
     """Names of workers, as far as they were to be certain ones."""
+    external: int | None = None
+    """External groups of a round (J)."""
 
 
 class WorkerStarts(NamedTuple):
@@ -83,7 +85,8 @@ def recorded(now: RunSnapshot) -> Expected:
 
 
 CHECKED = columns(
-    *("stage", "node_id", "experiment", "cumulative_reward", "local_groups", "bytes_published", "role"),
+    *("stage", "node_id", "experiment", "cumulative_reward", "local_groups", "external_wanted", "external_groups"),
+    *("bytes_published", "role"),
 )
 """Columns of a row that a run is checked by."""
 

@@ -25,7 +25,7 @@ from swarm.records.table import measured
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.types import RoundKey
-from swarm.views.expectations import as_many_as_expected, nodes_started_are_there
+from swarm.views.expectations import as_many_as_expected, external_groups_as_expected, nodes_started_are_there
 from swarm.views.run_records import NOTHING_EXPECTED, Expected, RunRecords, read_records, rounds_begun
 from swarm.views.text import shorten
 from swarm.wire import keys
@@ -305,6 +305,7 @@ def nobody_crashed(run: RunRecords) -> Iterator[str]:
 CHECKS: dict[str, Check] = {
     "state is final": state_is_final,
     "rounds and workers expected": as_many_as_expected,
+    "external groups expected": external_groups_as_expected,
     "nodes that were started": nodes_started_are_there,
     "rollouts of every round": rollouts_of_every_round,
     "rewards of every round": rewards_of_every_round,

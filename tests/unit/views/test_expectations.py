@@ -26,7 +26,7 @@ from tests.unit.views.factories import (
 )
 
 WORKERS = ("alice", "bob", "carol", "dora")
-COUNT = "rounds and workers expected"
+COUNT, EXTERNAL = "rounds and workers expected", "external groups expected"
 
 
 def check(layout: Layout, *, partial: bool = False, **expected: Any) -> ValidationReport:
@@ -96,6 +96,21 @@ def test_a_worker_that_ended_before_the_rounds_asked_for_is_named(tmp_path: Path
     (problem,) = failed(check(layout, rounds=3))[COUNT]
     assert problem.startswith(str(layout.metrics_file("bob")))
     assert "got the last one of round 1" in problem
+
+
+# ── external groups ─────────────────────────────────────────────────────────────────────────────────────────────────
+def test_external_groups_that_were_asked_for_were_wanted_in_every_round_and_trained_on(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=("alice", "bob", "carol"))
+    with_rows(layout, "alice", external_wanted=4, external_groups=1)
+    with_rows(layout, "bob", external_wanted=4)
+    with_rows(layout, "carol", external_wanted=0)
+    assert EXTERNAL not in failed(check(layout))
+    none_heard, none_wanted = failed(check(layout, external=4))[EXTERNAL]
+    assert none_heard.startswith(str(layout.metrics_file("bob")))
+    assert "got none in 3 rounds" in none_heard
+    assert none_wanted.startswith(str(layout.metrics_file("carol")))
+    assert "expected 4" in none_wanted
+    assert "in 3 rounds in all" in none_wanted
 
 
 # ── starts ──────────────────────────────────────────────────────────────────────────────────────────────────────────

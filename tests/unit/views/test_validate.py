@@ -58,7 +58,7 @@ def reward_json(number: int, reward: str, peer: str = "alice") -> str:
 def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
     report = check(make_experiment(tmp_path, rounds=12))
     assert (report.ok, failed(report), report.notes) == (True, [], ())
-    assert len(report.checks) == 16
+    assert len(report.checks) == 17
 
 
 STATE, FORM, LOGS, CRASH = (
@@ -352,8 +352,8 @@ def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Pa
     text = render(check(layout))
     assert "FAIL  files behind every metrics row" in text
     assert "and 7 more" in text
-    assert text.endswith("exp is not whole: 1 of 16 checks failed")
-    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 16
+    assert text.endswith("exp is not whole: 1 of 17 checks failed")
+    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 17
 
 
 def test_gaps_of_a_clock_that_says_anything_cost_nothing() -> None:
