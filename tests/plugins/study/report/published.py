@@ -396,12 +396,6 @@ PUBLISHED = (
             "{2[half_tokens_per_node]:,.0f}.",
             *("4/4", "8/0", "4/0"),
         ),
-        _of(
-            "sapo",
-            "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for "
-            "8/0)",
-            "2/6, 6/2, 8/0",
-        ),
     ),
     *_on(
         "study/starting-reward.md",
