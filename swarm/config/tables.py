@@ -96,8 +96,7 @@ class DeclaredTable(NamedTuple):
     def _no_table(self, value: object, source: str) -> ConfigError:
         return ConfigError(
             f"{self.variable} ({self.name}) must be {A_TABLE}, of {', '.join(self.keys)}, got {quoted(value)} from "
-            f"{source}; "
-            "correct it or leave it out"
+            f"{source}; correct it or leave it out"
         )
 
 

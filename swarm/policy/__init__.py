@@ -15,7 +15,7 @@ device            where a model computes, and in what; out of GPU memory: halve 
 load_probe        a loaded model is tried out: it computes here what transformers computes, or is refused
 asked_well        a loaded model's prompt is looked at: the form in which its template shows all of it
 model             a name -> model, tokenizer and the facts about them
-prompt            questions, conversations, the end of reasoning -> tokens
+prompt            questions, conversations -> tokens
 lora              adapters beside the frozen layers of a base; which of them is in use
 shared_base       a base is loaded once in a process, and all its adapters are stacked
 peft_form         an adapter's folder, as PEFT and inference servers read it

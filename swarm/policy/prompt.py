@@ -8,7 +8,6 @@ Of a conversation what was sampled stays as it is, and the environment's words c
 
 The generator and the trainer read a conversation with this one function, so both see the very same ids. A turn is never
 decoded and encoded again, and a context only grows: that of the next turn begins with that of the last one.
-
 """
 
 from __future__ import annotations

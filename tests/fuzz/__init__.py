@@ -1,1 +1,1 @@
-"""Hostile files through the readers of a node: hand-made ones, and a coverage-guided search for more."""
+"""Hostile files through the readers of a node: hand-made ones, and mutations of good ones."""

@@ -100,8 +100,8 @@ class ComputeExecutor:
         return await asyncio.wrap_future(self._thread.submit(copy_context().run, timed))
 
     async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
-        """Generates together with those nodes of this process whose generators can be batched with this one. While a
-        server writes, the compute thread is free."""
+        """Generates together with those nodes of this process whose generators can be batched with this one. While
+        completions are written elsewhere, the compute thread is free."""
         if isinstance(generator, RemoteGenerator):
             with timed():
                 return await generator.write(call)
