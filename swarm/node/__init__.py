@@ -50,7 +50,8 @@ coordinator  the round clock
   resume                                where the clock goes on
 
 process      a node as a process
-  daemon, wiring                        one node, several; how their parts are put together
+  daemon, wiring                        one node, several, one that waits for its experiment; how their parts are put
+                                        together
   worker_settings                       which of several workers gets what; made-up node ids
   generator_only                        nodes that train nothing: generator, person, evaluator
   together                              generation of several nodes as one step

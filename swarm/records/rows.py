@@ -165,7 +165,7 @@ class Keeper:
 
 def _size(value: Any) -> int:
     """Returns about how many bytes a value takes. Of names in dicts, which come again, the decoder holds one for all
-    rows: their letters count, so that invented ones are bounded, too."""
+    rows: their letters count, so that invented ones are bounded, too. Rows of these take up to twice as much."""
     if not value or (type(value) is int and value <= _SMALL):
         return 0
     if isinstance(value, dict):

@@ -136,10 +136,10 @@ class Compute(Protocol):
         call: GenerationCall,
         timed: Timed = nullcontext,
     ) -> Groups:
-        """Generates completions, in a step of its own or in one step with calls of other nodes.
+        """Generates completions: in a step of its own, in one step with calls of other nodes, or elsewhere, in no step.
 
         Args:
-            timed: wraps the step.
+            timed: wraps the step, or the wait for those that are written elsewhere.
         """
 
     def tell(self, call: Callable[[], None]) -> None:

@@ -59,7 +59,7 @@ def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found.rows) == ROWS
-    assert held < 2 * MIB  # ten rows, a quarter of a MiB after them, 4,096 names that rows share
+    assert held < 2 * MIB  # ten rows, and a quarter of a MiB after them, in which letters of names alone count
 
 
 def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> None:
