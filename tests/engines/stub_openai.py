@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 Fault = Callable[["Handler", dict[str, Any]], None]
 
@@ -27,39 +27,27 @@ class Asked(NamedTuple):
     body: dict[str, Any]
 
 
-class Planned(ThreadingHTTPServer):
-    """A server of one's own on loopback, with a plan of what it does to requests."""
+class Stub(ThreadingHTTPServer):
+    """A server of one's own on loopback, with a plan of what it does to requests; it holds what was asked."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler], plan: Iterable[Any], port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), handler)
-        self.plan = deque(plan)
+    def __init__(self, plan: tuple[Fault, ...], then: Fault) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.plan, self.then = deque(plan), then
         self.released = threading.Event()
         """Ends what hangs."""
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no error of the stub."""
-
-
-class Stub(Planned):
-    """Holds what was asked."""
-
-    def __init__(self, plan: tuple[Fault, ...], then: Fault) -> None:
-        super().__init__(Handler, plan)
-        self.then = then
         self.asked: list[Asked] = []
         self.most_at_once = self._at_once = 0
         self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
-        return f"{self.address}/v1"
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no error of the stub."""
 
     def arrived(self, asked: Asked) -> Fault:
         with self._lock:
@@ -73,12 +61,10 @@ class Stub(Planned):
             self._at_once -= 1
 
 
-class Giving(BaseHTTPRequestHandler):
-    """Gives bytes or JSON."""
-
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # head and body in one packet
-    server: Any
+    server: Stub
 
     def give(self, status: int, body: bytes, declared: int | None = None, **headers: str) -> None:
         self.send_response(status)
@@ -95,10 +81,6 @@ class Giving(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
-
-class Handler(Giving):
-    server: Stub
-
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length", 0)))
         asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(content))
@@ -112,16 +94,7 @@ class Handler(Giving):
 @contextmanager
 def serving(*plan: Fault, then: Fault | None = None) -> Iterator[Stub]:
     """A server on a port of its own; `then` is what it does when the plan is over."""
-    with running(Stub(plan, then or good())) as stub:
-        yield stub
-
-
-S = TypeVar("S", bound=Planned)
-
-
-@contextmanager
-def running(stub: S) -> Iterator[S]:
-    """It serves, in a thread of its own."""
+    stub = Stub(plan, then or good())
     thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -152,12 +125,12 @@ def shaped(value: object) -> Fault:
     return lambda handler, body: handler.give_json(value)
 
 
-def raw(content: bytes, status: int = 200, **headers: str) -> Callable[[Giving, Any], None]:
+def raw(content: bytes, status: int = 200, **headers: str) -> Fault:
     """Any bytes."""
     return lambda handler, body: handler.give(status, content, **headers)
 
 
-def refused(status: int, message: str = "", **headers: str) -> Callable[[Giving, Any], None]:
+def refused(status: int, message: str = "", **headers: str) -> Fault:
     return lambda handler, body: handler.give_json({"error": {"message": message, "type": "x"}}, status, **headers)
 
 
@@ -172,7 +145,7 @@ def killed(handler: Handler, body: dict[str, Any]) -> None:
     handler.close_connection = True
 
 
-def hanging(handler: Giving, body: dict[str, Any]) -> None:
+def hanging(handler: Handler, body: dict[str, Any]) -> None:
     """No byte comes before the stub ends."""
     handler.server.released.wait()
     handler.close_connection = True
