@@ -141,11 +141,20 @@ class KnownTables(NamedTuple):
 
 
 def tables_of(declaration: type) -> KnownTables:
-    """Returns the tables among the fields of a class of settings."""
+    """Returns the tables among the fields of a class of settings.
+
+    Raises:
+        ValueError: a key is secret, while tables are printed and recorded whole.
+    """
     found = {
         f.name: DeclaredTable(f.name, f.metadata["env"][0], f.type, {part.name: part for part in fields(f.type)})
         for f in fields(declaration)
         if isinstance(f.type, type) and issubclass(f.type, SettingTable)
     }
+    for table in found.values():
+        if secret := next((name for name, key in table.keys.items() if key.metadata["secret"]), ""):
+            raise ValueError(
+                f"{table.name}.{secret} is declared as secret; a secret is a setting of its own, in no table"
+            )
     flat = {flat: (name, key) for name, table in found.items() for key, flat in table.flat_names.items()}
     return KnownTables(found, flat)

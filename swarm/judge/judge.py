@@ -199,6 +199,9 @@ class Judge:
             logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)
             self._machine.closed(slot)
             return
+        except StoreError as error:  # the answer is there at the next look as well
+            logger.warning("answer.unreadable", round=slot.round, node=slot.node, error=str(error))
+            return
         await self._record(slot, self._row(slot, answer, score.rewards[0], score.answered[0]))
 
     def _row(self, slot: Slot, answer: JudgeAnswer, reward: float, answered: bool) -> JudgedRow:

@@ -33,7 +33,7 @@ MOST_NAMED = 100
 """Entries of one table; those beyond are summed up."""
 MOST_SPANS = 20
 """Rows of the table of rewards."""
-LONGEST_NAME, LONGEST_VALUE, LONGEST_PATH = 80, 400, 1000
+LONGEST_NAME, LONGEST_VALUE = 80, 400
 """Characters."""
 NOT_SAID = "not said"
 NOT_TOLD = "(of this machine)"
@@ -110,12 +110,14 @@ def _header(made: CardContents) -> str:
 
 
 def _of_an_adapter(base: str, *, merged: bool) -> str:
+    """Returns the section on an adapter and its base; a base that is a path of this machine is not named."""
+    base = base if _NAME.fullmatch(base) else NOT_TOLD
     if merged:
         return (
             "## What this is\n\nThe whole model, in fp32: low-rank matrices (LoRA) that were trained, added to the "
             f"weights of {shown(base)} as its files have them."
         )
-    name = json.dumps(plain(base, LONGEST_PATH))
+    name = json.dumps(plain(base))
     embedded = f" The base is part of *swarm*: `swarm.policy.embedded.embedded_path({name})` is its folder."
     return (
         f"## What this is\n\nLow-rank matrices (LoRA) in PEFT's form, of use beside the weights of {shown(base)} "

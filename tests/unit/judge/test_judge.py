@@ -17,6 +17,7 @@ from swarm.errors import ExperimentError, StoreError
 from swarm.judge.judge import MOST_BYTES, Judge
 from swarm.node.process.system import ThreadBlocking
 from swarm.records.files import SMALL_FILE
+from swarm.store.base import Blob
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -218,6 +219,27 @@ async def test_a_question_that_could_not_be_written_is_asked_later(
     async with judging(run):
         await until_asked(run, 0, "anna")
         await until_asked(run, 1, "anna")
+
+
+async def test_an_answer_that_could_not_be_read_is_scored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_experiment(tmp_path, "anna")
+    get, failures = run.store.get, [1, 2]
+
+    def failing(key: str, limit: int) -> Blob:
+        if failures and key.startswith(keys.JUDGE_ANSWERS):
+            failures.pop()
+            raise StoreError("the disk went away")
+        return get(key, limit)
+
+    monkeypatch.setattr(run.store, "get", failing)
+    async with judging(run) as judge:
+        await until_asked(run, 0, "anna")
+        answer(run, 0, "anna")
+        await until(lambda: judge.counts["recorded"])
+    assert [row.round for row in rows(run)] == [0]
+    assert not failures
 
 
 async def test_it_waits_for_an_experiment_that_is_not_there_yet(tmp_path: Path) -> None:

@@ -120,4 +120,6 @@ def test_a_model_of_the_hub_is_named_as_the_base() -> None:
     whole = model_card("anna", "exp", 1, [], start=started(settings={"model": ["Qwen/Qwen2.5-0.5B"]}))
     assert '\nbase_model: "Qwen/Qwen2.5-0.5B"\n' in whole
     assert '\nbase_model: "o/m"\n' in model_card("anna", "exp", 1, [], base="o/m", merged=True)
-    assert "base_model" not in model_card("anna", "exp", 1, [], base="/home/me/model")
+    local = model_card("anna", "exp", 1, [], base="/home/me/model")
+    assert "base_model" not in local
+    assert "/home/me" not in local
