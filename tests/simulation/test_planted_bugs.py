@@ -416,7 +416,7 @@ BUGS = [
         a_torn_state_is_taken_for_round_0,
         ("it takes the clock over",),
         {"vandals": 1.0, "coordinator_deaths": 4.0},
-        first=27,
+        first=14,
     ),
     Planted(the_clock_begins_with_the_first_worker, ("it begins without",), settles=True, first=2),
     Planted(strangers_put_the_beginning_off_for_ever, ("no round is open",), {"crowds": 1.0}, settles=True),
