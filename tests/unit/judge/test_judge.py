@@ -17,7 +17,6 @@ from swarm.errors import ExperimentError, StoreError
 from swarm.judge.judge import MOST_BYTES, Judge
 from swarm.node.process.system import ThreadBlocking
 from swarm.records.files import SMALL_FILE
-from swarm.store.base import Blob
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -203,19 +202,25 @@ async def test_a_row_that_could_not_be_written_is_written_later_and_once(
     assert not failures
 
 
+def refusing_twice(monkeypatch: pytest.MonkeyPatch, run: Run, verb: str, below: str) -> list[int]:
+    """Has the place refuse the first two calls of a verb for keys below a prefix; returns the refusals to come."""
+    usual, left = getattr(run.store, verb), [1, 2]
+
+    def failing(key: str, *args: Any) -> Any:
+        if left and key.startswith(below):
+            left.pop()
+            raise StoreError("the disk went away")
+        return usual(key, *args)
+
+    monkeypatch.setattr(run.store, verb, failing)
+    return left
+
+
 async def test_a_question_that_could_not_be_written_is_asked_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_experiment(tmp_path, "anna")
-    put, failures = run.store.put, [1, 2]
-
-    def failing(key: str, data: bytes) -> None:
-        if failures:
-            failures.pop()
-            raise StoreError("no space left")
-        put(key, data)
-
-    monkeypatch.setattr(run.store, "put", failing)
+    refusing_twice(monkeypatch, run, "put", keys.JUDGE_QUESTIONS)
     async with judging(run):
         await until_asked(run, 0, "anna")
         await until_asked(run, 1, "anna")
@@ -225,21 +230,13 @@ async def test_an_answer_that_could_not_be_read_is_scored_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_experiment(tmp_path, "anna")
-    get, failures = run.store.get, [1, 2]
-
-    def failing(key: str, limit: int) -> Blob:
-        if failures and key.startswith(keys.JUDGE_ANSWERS):
-            failures.pop()
-            raise StoreError("the disk went away")
-        return get(key, limit)
-
-    monkeypatch.setattr(run.store, "get", failing)
+    left = refusing_twice(monkeypatch, run, "get", keys.JUDGE_ANSWERS)
     async with judging(run) as judge:
         await until_asked(run, 0, "anna")
         answer(run, 0, "anna")
         await until(lambda: judge.counts["recorded"])
     assert [row.round for row in rows(run)] == [0]
-    assert not failures
+    assert not left
 
 
 async def test_it_waits_for_an_experiment_that_is_not_there_yet(tmp_path: Path) -> None:
