@@ -73,7 +73,7 @@ class StageFiles:
     """Holds what is known of the peers' files of one stage."""
 
     selection: Selection
-    listed: set[str] = field(default_factory=set)
+    listed: frozenset[str] = frozenset()
     """Nodes that have had a file."""
     looked: bool = False
     """The stage was listed before."""

@@ -151,7 +151,7 @@ class Intake:
 
     def listed(self, key: RoundKey) -> frozenset[str]:
         """Returns the nodes that have had a file for a round."""
-        return frozenset(self._examination.stage(key).listed)
+        return self._examination.stage(key).listed
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
@@ -189,9 +189,11 @@ class Intake:
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
-        if stage.looked:
-            stage.came.update(dict.fromkeys(tags.keys() - stage.listed, self._ctx.clock.wall()))
-        stage.listed, stage.looked = stage.listed | tags.keys(), True
+        if new := tags.keys() - stage.listed:
+            if stage.looked:
+                stage.came.update(dict.fromkeys(new, self._ctx.clock.wall()))
+            stage.listed = stage.listed.union(new)
+        stage.looked = True
         choice = stage.selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         if choice.flood:
             self._examination.flood(key, choice.flood)
