@@ -29,7 +29,7 @@ LONGEST_INCARNATION = 64
 
 
 class _LiveThen(NamedTuple):
-    """Holds who was alive, which stays true until somebody is observed or times out."""
+    """Holds who was alive, which stays true until somebody comes, goes, changes or times out."""
 
     since: float
     oldest: float
@@ -110,8 +110,8 @@ class Liveness:
         self._timeout = timeout
         self._seen: dict[str, _Seen] = {}
         self._live: dict[tuple[str, tuple[str, ...]], _LiveThen] = {}
-        """Role and statuses -> the answer of before, as long as nothing was observed since: it is asked for at every
-        look, of a thousand peers."""
+        """Role and statuses -> the answer of before, as long as it is true: it is asked for at every look, of a
+        thousand peers."""
 
     def observe(self, peer: PeerFile, now: float, wall: float) -> None:
         """Take note of one peer file.
@@ -123,31 +123,38 @@ class Liveness:
             now: this process's monotonic seconds.
             wall: Unix seconds.
         """
-        self._live.clear()
         incarnation, life = peer.incarnation[:LONGEST_INCARNATION], _Life(peer.registered_at, peer.beat)
         seen = self._seen.get(peer.peer_id)
         if seen is None:
             age = abs(wall - peer.last_seen)
             changed_at = now - min(age, self._timeout)
             self._seen[peer.peer_id] = _Seen({incarnation: life}, changed_at, peer.status, peer.node_role)
+            self._live.clear()
             if len(self._seen) > MOST_REMEMBERED:
                 del self._seen[next(iter(self._seen))]
             return
         if seen.moves_to(incarnation, life):
-            seen.changed_at, seen.moved = now, True
+            self._move(seen, now)
+            seen.moved = True
             self._seen[peer.peer_id] = self._seen.pop(peer.peer_id)  # the one that moved last is the last
         elif incarnation and not seen.shows(incarnation, life.beat):
             seen.moved = False
             return  # an old file that somebody put back, or that a cache still has
-        seen.status, seen.role = peer.status, peer.node_role
+        if (seen.status, seen.role) != (peer.status, peer.node_role):
+            seen.status, seen.role = peer.status, peer.node_role
+            self._live.clear()
+
+    def _move(self, seen: _Seen, now: float) -> None:
+        if now - seen.changed_at >= self._timeout:  # it comes back; of others it stays true that they are alive
+            self._live.clear()
+        seen.changed_at = now
 
     def stir(self, peers: Iterable[str], now: float) -> None:
         """Takes changed registrations that were not read as a sign of life of those whose beats were seen to move when
         they were read last."""
         for peer in peers:
             if (seen := self._seen.get(peer)) and seen.moved and seen.status == ACTIVE:
-                seen.changed_at = now
-                self._live.clear()
+                self._move(seen, now)
 
     def moving(self, now: float) -> frozenset[str]:
         """Returns the ids of all whose heartbeat moves, whatever they are or say of themselves."""

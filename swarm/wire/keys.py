@@ -110,6 +110,7 @@ def node_of(file_name: str) -> str | None:
     return stem if dot and suffix == "json" and is_node_id(stem) else None
 
 
+@lru_cache(MOST_REMEMBERED)
 def is_group_file(file_name: str) -> bool:
     """Tells whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id like it."""
     return bool(_GROUP.fullmatch(file_name))

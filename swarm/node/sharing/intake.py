@@ -43,6 +43,8 @@ from swarm.wire.messages import MetricsRow
 
 logger = get_logger(__name__)
 
+MOST_DRAWINGS = 4
+"""That are held when a round begins: some were made for it ahead."""
 NO_SLOT = -1
 """Asks for a file to be read, and for none of its groups."""
 
@@ -157,8 +159,9 @@ class Intake:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
         self._oldest = key
         self._examination.forget_before(key)
-        self._drawings.clear()
-        self._ranks.clear()
+        for held in (self._drawings, self._ranks):
+            while len(held) > MOST_DRAWINGS:
+                del held[next(iter(held))]
 
     def close_round(self, round_: int) -> IntakeCounts:
         """Returns what was counted since the last call, for this round's row, and updates the quarantine by it."""

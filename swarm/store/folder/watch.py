@@ -212,13 +212,12 @@ class _Watcher:
         where that came back, it is another one. Blocking."""
         if any(place.path not in self.watched and is_folder(place) for place in among_them):
             return True
-        for change, path in batch:
-            is_watched = Path(path) in self.watched
-            if change == watchfiles.Change.deleted and is_watched:
-                return True
-            if change == watchfiles.Change.added and not is_watched and _may_be_new_folder(path):
-                return True
-        return False
+        deleted, added = watchfiles.Change.deleted, watchfiles.Change.added
+        return any(
+            (change == deleted and Path(path) in self.watched)
+            or (change == added and _may_be_new_folder(path) and Path(path) not in self.watched)
+            for change, path in batch
+        )
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:
