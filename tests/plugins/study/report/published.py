@@ -288,15 +288,16 @@ PUBLISHED = (
         ),
         _of(
             "judged",
-            "| pass@1 {0[ended_pass_at_1]:.3f}; from the other start {2[ended_pass_at_1]:.3f} | 8/0: "
+            "| pass@1 {0[ended_pass_at_1]:.3f}; from the other start {2[ended_pass_at_1]:.3f} (no intervals) | 8/0: "
             "{1[ended_pass_at_1]:.3f}; {3[ended_pass_at_1]:.3f} |",
             "rare-4/4, rare-8/0, demo-4/4, demo-8/0",
         ),
         _of(
             "pass-at-k",
             f"pass@1 {_estimate('beyond_1_after_40', '+.3f')} after 40 rounds, "
-            f"{_estimate('beyond_1_after_100', '+.3f')} after 100 | 8/0: {{1[pass_at_1_after_40]:.3f}}, "
-            "{1[pass_at_1_after_100]:.3f} | 8x100, {0[n]:.0f}",
+            f"{_estimate('beyond_1_after_100', '+.3f')} after 100; pass@32 then "
+            f"{_estimate('beyond_32_after_100', '+.3f')} | 8/0: {{1[pass_at_1_after_40]:.3f}}, "
+            "{1[pass_at_1_after_100]:.3f}; {1[pass_at_32_after_100]:.3f} | 8x100, {0[n]:.0f}",
             "4/4, 8/0",
         ),
         _of("ten-seeds", f"| {PAIRED} | 6/2: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "supply, 6/2"),
@@ -306,23 +307,29 @@ PUBLISHED = (
             "16/8-learnability, 16/8",
         ),
         _of(
-            "specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together, alone"
+            "specialists",
+            f"+{_ABOVE_ALONE}, to {{0[others_last]:.3f}} | `alone`: {{1[others_last]:.3f}} | 3x100",
+            "together, alone",
         ),
         _of(
             "specialists-cloned",
-            f"`cloned` {_DIFFERENCE} | `together`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}} |",
+            f"of `cloned` {_DIFFERENCE} | `together`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}} |",
             "cloned, together",
         ),
         _of(
             "specialists",
-            f"+{_DIFFERENCE} without the negative half | `both-halves`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}",
+            f"+{_DIFFERENCE} without that half of the loss | `both-halves`: {{1[others_last]:.3f}} | 3x100",
             "together, both-halves",
         ),
         *(
             _of("baselines", f"| {SIGNED} | 4/4: {{1[mean]:.1f}} of 480 | 8x60, {{0[n]:.0f}}", name, "4/4")
             for name in ("central-32", "diloco-10")
         ),
-        _of("poisoners", f"| {_COSTS} | `honest`: {{1[honest_reward]:.2f}} of 80 | 8x80, {{0[n]:.0f}}", "two, honest"),
+        _of(
+            "poisoners",
+            f"| {_COSTS} | `honest`: {{1[honest_reward]:.2f}} of a node's 80 | 8x80, {{0[n]:.0f}}",
+            "two, honest",
+        ),
         _of(
             "poisoners",
             f"| {_COSTS}, answer alone | `two`: {{1[honest_reward]:.2f}} of 80 | 8x80, {{0[n]:.0f}}",
@@ -354,6 +361,7 @@ PUBLISHED = (
         ),
         _of("sapo", " | ".join(f"+{{0[lead_{n}]:.0f}} %" for n in HORIZONS), "4/4"),
         _of("sapo", f"{_LATE} over 8/0, whose mean reward is {{1[final_reward]:.3f}} of 1", "4/4, 8/0"),
+        _of("sapo", f"and 2/6 {_LATE}.", "2/6"),
         _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0"),
         *(
             _of(
@@ -381,8 +389,14 @@ PUBLISHED = (
             "| {0[final_reward]:.3f} | {1[final_reward]:.3f} | {2[final_reward]:.3f} | | against 4/4, Holm's p | | "
             f"{_at(1, _estimate('declared_final_reward_improvement', '+.1f', ' %', '.1f'))}, "
             "{1[declared_final_reward_p_holm]:p} | | | tokens written, all nodes | {0[tokens_generated]:,.0f} | "
-            "{1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} |",
+            "{1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} | | tokens trained on | "
+            "{0[tokens_trained]:,.0f} | {1[tokens_trained]:,.0f} | {2[tokens_trained]:,.0f} |",
             *("4/4", "8/0", "4/0"),
+        ),
+        _of(
+            "reuse-best",
+            f"content, x{_estimate('content', '.2f')}; its format is x{_estimate('format', '.2f')}.",
+            "8/0",
         ),
         _of("reuse-best", " | ".join(f"{{0[lead_{n}]:+.0f}} %" for n in LONGER), "8/0"),
         *(
@@ -465,8 +479,15 @@ PUBLISHED = (
         _of("adaptive", f"| `random`, control | {MEAN} | {SIGNED} | {_P} |", "random"),
         _of("adaptive", f"| fixed 4/4 | {MEAN} | {SIGNED} | {_P} | 4 |", "4/4"),
         _of("adaptive", f"| fixed 6/2 | {MEAN} |", "6/2"),
-        _of("drawn-first", f"`supply` over 6/2 | {PAIRED} | {_P} |", "supply"),
-        _of("ten-seeds", f"`supply` over 6/2, {{1[mean]:.1f}} of 800, paired | {PAIRED} | {_P} |", "supply, 6/2"),
+        *(
+            _of("drawn-first", f"`{rule}` over 6/2 | {PAIRED} | {_P} |", rule)
+            for rule in ("supply", "multi-signal", "multi-signal-scaled")
+        ),
+        _of(
+            "ten-seeds",
+            f"{{1[mean]:.1f}} of 800, paired; five of the seeds are fresh | {PAIRED} | {_P} |",
+            "supply, 6/2",
+        ),
         *(
             _of("frozen", f"| `{rule}` over J = 3.75 for ever, paired | {PAIRED} | {_P} |", rule)
             for rule in ("supply", "random")
@@ -475,6 +496,11 @@ PUBLISHED = (
             "second-try",
             f"`supply-measured` over 6/2, {{1[mean]:.1f}} of 400, paired | {_leads('6/2')} |",
             "supply-measured, 6/2",
+        ),
+        _of(
+            "second-try",
+            f"earns {_over('5/3')} over 5/3, {_over('4/4')} over 4/4 and {_over('3/5')} over 3/5.",
+            "supply-measured",
         ),
         _of("second-try", f"`supply-measured` over `supply`, paired | {_leads('supply')} |", "supply-measured"),
         *(
@@ -492,7 +518,7 @@ PUBLISHED = (
         _of("learnability", "moves J to {0[mean_adaptive_J]:.1f} on average", "supply"),
         _of(
             "learnability",
-            f"others' tables, +{_DIFFERENCE.replace(' to ', ' to +')}, p = {_P}".replace("(", "(+"),
+            f"others' tables, +{_DIFFERENCE.replace(' to ', ' to +')}, Holm's p = {_P}".replace("(", "(+"),
             "16/8-learnability",
         ),
     ),
