@@ -13,6 +13,7 @@ For Linux, and for workers that compute on its processors: no library of a GPU b
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import os
@@ -237,7 +238,17 @@ def _be(asked: _Asked) -> NoReturn:
     name = f"swarm {os.environ.get('NODE_ID', '')}".encode()
     ctypes.CDLL(None).prctl(_NAME, ctypes.c_char_p(name), 0, 0, 0)  # 15 bytes of it, as `top` shows them
     sys.argv = ["swarm", *asked.request.words]
-    raise SystemExit(run(asked.request.words))
+    _leave(run(asked.request.words))
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends this process without taking its modules apart: that writes to all pages that workers share, so that each of
+    them would need a copy of its own to end."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ LIGHT = ("swarm.cli.main",)
 NOT_A_ROLE = {"NODE_ROLE": "nobody"}
 
 
-def with_forks(use: Callable[[ForkServer], Awaitable[None]]) -> None:
+def with_forks(use: Callable[[ForkServer], Awaitable[None]], imported: str = "", **environ: str) -> None:
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
-            async with fork_server(os.environ, LIGHT) as forks:
+            async with fork_server({**os.environ, **environ}, [*LIGHT, *imported.split()]) as forks:
                 await use(forks)
 
     anyio.run(main)
@@ -70,6 +70,22 @@ def test_a_forked_worker_is_this_process_child_in_a_session_of_its_own_and_dies_
 
     with_forks(use)
     assert not os.path.exists(f"/proc/{lives[0]}")
+
+
+def test_a_worker_does_what_is_left_for_its_end_and_takes_no_shared_module_apart(tmp_path: Path) -> None:
+    """Else every worker needs a copy of all that they share, to end."""
+    apart = tmp_path / "apart"
+    code = f"import atexit; atexit.register(print, 'left for the end'); kept = open({str(apart)!r}, 'w'); "
+    code += "kept.write('x')"
+    (tmp_path / "farewell.py").write_text(code)
+
+    async def use(forks: ForkServer) -> None:
+        async with await started(forks, "node", "--help") as process:
+            assert "left for the end" in await said_by(process)
+            assert await process.wait() == 0
+
+    with_forks(use, "farewell", PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    assert apart.read_text() == "", "what a module held was let go of"
 
 
 def test_a_killed_worker_has_its_signal_as_exit_code() -> None:
