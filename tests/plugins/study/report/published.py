@@ -221,6 +221,9 @@ _NEARER = _estimate("declared_planters_logprob_difference", "+.2f")
 _P = "{0[declared_p_holm]:p}"
 _EARNS = _estimate("declared_cumulative_reward_improvement", "+.1f", " %")
 _P_EARNS = "{0[declared_cumulative_reward_p_holm]:p}"
+_LAST_TEN = (
+    _estimate("declared_final_reward_improvement", "+.1f", " %", ".1f") + ", {0[declared_final_reward_p_holm]:p}"
+)
 _REUSE = _estimate("declared_improvement", "+.1f", " %", ".1f")
 _PRICE = "{0[final_reward]:.3f} | {0[tokens_generated]:,.0f} | {0[bytes_per_reward]:,.0f}"
 _LATE = _estimate("final_lead", "+.1f", " %")
@@ -264,6 +267,11 @@ PUBLISHED = (
         *(
             _of("reuse-best", f"| {name} {_REUSE} | 4/4: {{1[mean]:.1f}} of 1,200 | 8x150, {{0[n]:.0f}} |", name, "4/4")
             for name in ("8/0", "4/0")
+        ),
+        _of(
+            "reuse-decay",
+            f"| 8/0 {_REUSE} | 4/4: {{1[mean]:.1f}} of 1,200 | 8x150, {{0[n]:.0f}} |",
+            "8/0-2e-4, 4/4-2e-4",
         ),
         _of("empty-update", f"| {PAIRED} | 8/0 with the step: {{1[mean]:.1f}} of 800", "skip-8/0, step-8/0"),
         _of(
@@ -399,6 +407,18 @@ PUBLISHED = (
             "8/0",
         ),
         _of("reuse-best", " | ".join(f"{{0[lead_{n}]:+.0f}} %" for n in LONGER), "8/0"),
+        *(
+            _of("reuse-decay", template, "4/4-2e-4, 8/0-2e-4, 4/4-4e-4, 8/0-4e-4")
+            for template in (
+                f"of 1,200 | {MEAN} | {_at(1, MEAN)} | {_at(2, MEAN)} | {_at(3, MEAN)} |",
+                f"Holm's p | | {_at(1, _REUSE)}, {_at(1, _P)} | | {_at(3, _REUSE)}, {_at(3, _P)} |",
+                "of 1 | " + " | ".join(f"{{{place}[final_reward]:.3f}}" for place in range(4)) + " |",
+                f"Holm's p | | {_at(1, _LAST_TEN)} | | {_at(3, _LAST_TEN)} |",
+                "all nodes | {0[tokens_generated]:,.0f} | {1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} | "
+                "{3[tokens_generated]:,.0f} |",
+            )
+        ),
+        _of("reuse-decay", " | ".join(f"{{0[lead_{n}]:+.0f}} %" for n in LONGER), "8/0-2e-4"),
         *(
             _of("reuse-best", f"| {name} | " + " | ".join(f"{{0[at_{n}]:.3f}}" for n in BUDGETS) + " |", name)
             for name in ("4/4", "8/0", "4/0")
