@@ -265,13 +265,12 @@ PUBLISHED = (
         _of("sapo", f"format {FACTORS.replace(' | ', ', content ')}", "4/4"),
         _of("sapo", "by {0[lead_60]:.0f} % after 60 rounds and by {0[lead_100]:.0f} % after 100", "4/4"),
         *(
-            _of("reuse-best", f"| {name} {_REUSE} | 4/4: {{1[mean]:.1f}} of 1,200 | 8x150, {{0[n]:.0f}} |", name, "4/4")
-            for name in ("8/0", "4/0")
-        ),
-        _of(
-            "reuse-decay",
-            f"| 8/0 {_REUSE} | 4/4: {{1[mean]:.1f}} of 1,200 | 8x150, {{0[n]:.0f}} |",
-            "8/0-2e-4, 4/4-2e-4",
+            _of(
+                f"reuse-{study}",
+                f"| {split} {_REUSE} | 4/4: {{1[mean]:.1f}} of 1,200 | 8x150, {{0[n]:.0f}} |",
+                *(split + rate, "4/4" + rate),
+            )
+            for study, split, rate in (("best", "8/0", ""), ("best", "4/0", ""), ("decay", "8/0", "-2e-4"))
         ),
         _of("empty-update", f"| {PAIRED} | 8/0 with the step: {{1[mean]:.1f}} of 800", "skip-8/0, step-8/0"),
         _of(
@@ -395,8 +394,7 @@ PUBLISHED = (
         _of(
             "reuse-best",
             "| {0[final_reward]:.3f} | {1[final_reward]:.3f} | {2[final_reward]:.3f} | | against 4/4, Holm's p | | "
-            f"{_at(1, _estimate('declared_final_reward_improvement', '+.1f', ' %', '.1f'))}, "
-            "{1[declared_final_reward_p_holm]:p} | | | tokens written, all nodes | {0[tokens_generated]:,.0f} | "
+            f"{_at(1, _LAST_TEN)} | | | tokens written, all nodes | {{0[tokens_generated]:,.0f}} | "
             "{1[tokens_generated]:,.0f} | {2[tokens_generated]:,.0f} | | tokens trained on | "
             "{0[tokens_trained]:,.0f} | {1[tokens_trained]:,.0f} | {2[tokens_trained]:,.0f} |",
             *("4/4", "8/0", "4/0"),
