@@ -15,7 +15,6 @@ from tests.conformance import reading, writing  # noqa: F401 - they name the che
 from tests.conformance.checks import CHECKS
 from tests.conformance.worlds import Served
 from tests.engines.azure_server import CONTAINER, CREDENTIALS, azurite
-from tests.integration.swarms import rows, run_swarm, whole_swarm_of_light_workers
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("azure")]
 _count = itertools.count()
@@ -67,13 +66,3 @@ def test_a_wrong_key_and_a_container_that_is_not_there_are_said(server: str, mon
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc=")
     with pytest.raises(StoreError, match="403"):
         Container(server).open("anna").put("experiment.json", b"{}")
-
-
-def test_a_swarm_over_azure_is_whole(server: str, tmp_path: Path) -> None:
-    place = Container(server).url
-    env = whole_swarm_of_light_workers(tmp_path, place, **CREDENTIALS)
-    copied = run_swarm(env, "copy", place, str(tmp_path), "--experiment", "test")
-    assert copied.returncode == 0, copied.stdout + copied.stderr
-    for name in ("anna", "ben"):
-        assert [row["round"] for row in rows(tmp_path, name)] == list(range(4))
-        assert any(row["peers_heard"] for row in rows(tmp_path, name))

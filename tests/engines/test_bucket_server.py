@@ -33,7 +33,7 @@ from tests.engines.s3_servers import (
     on_disk,
     s3rver,
 )
-from tests.integration.swarms import environment, run_swarm, whole_swarm_of_light_workers
+from tests.integration.swarms import environment, run_swarm
 from tests.patience import part_of_today
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
@@ -207,11 +207,6 @@ def test_the_store_keeps_its_promises_behind_hugging_faces_gateway(
 ) -> None:
     monkeypatch.setattr("swarm.config.place.GATEWAY", hub)
     CHECKS[name](HubBucket(), tmp_path)
-
-
-def test_a_swarm_behind_hugging_faces_gateway_is_whole(hub: str, tmp_path: Path) -> None:
-    place = f"s3://{BUCKET}/place-{next(_count)}?endpoint={hub}/anna"
-    whole_swarm_of_light_workers(tmp_path, place, **CREDENTIALS)
 
 
 def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:

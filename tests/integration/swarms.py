@@ -141,18 +141,6 @@ def well(env: dict[str, str], *arguments: str, timeout: float = PATIENCE) -> sub
     return done
 
 
-def whole_swarm_of_light_workers(path: Path, place: str, **settings: object) -> dict[str, str]:
-    """Runs a coordinator and the light workers anna and ben in a place to their end, which has to be a good one; their
-    environment."""
-    env = environment(path, **settings, SWARM_EXPECTED_WORKERS="anna,ben") | {"GDRIVE_PATH": place}
-    with daemons() as start:
-        nodes = [start("services.coordinator", env)]
-        nodes += [start(LIGHT, env | {"NODE_ID": name}) for name in ("anna", "ben")]
-        assert [node.wait() for node in nodes] == [0, 0, 0], nodes[1].output
-    well(env, "validate")
-    return env
-
-
 def layout(path: Path) -> Layout:
     return Layout(path, "test")
 

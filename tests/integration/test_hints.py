@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.integration.swarms import LIGHT, daemons, environment, events, run_swarm, well
+from tests.integration.swarms import LIGHT, daemons, environment, events, run_swarm
 
 pytestmark = pytest.mark.engine
 
@@ -51,16 +51,3 @@ def test_a_swarm_of_useless_nodes_is_told_who_is_useless_and_why(tmp_path):
     assert found["trains-alone"] == {"carl"}
     assert {"nothing-heard", "quarantine"} == set(said(tmp_path, "anna"))
     assert said(tmp_path, "bert") == []
-
-
-@pytest.mark.slow
-def test_a_model_that_never_says_anything_of_use(tmp_path):
-    """One token is no answer, ends nothing, earns nothing, and moves no weight where such updates are skipped."""
-    short = {"SWARM_MAX_NEW_TOKENS": 1, "NUM_TRAIN_SAMPLES": 4, "NUM_GENERATIONS": 8, "SWARM_EMPTY_UPDATE": "skip"}
-    # asked tiny-2, which it knows, the model ends no answer at once
-    env = environment(tmp_path, **short, SWARM_PROFILE="tiny-2")
-    up = well(env, "up", "--in-process", "--nodes", "1", "--rounds", "101", "--external", "0")
-    of_node = {"never-tagged", "never-finished", "equal-groups", "never-updated"}
-    assert {code for code, nodes in hints(tmp_path, env).items() if nodes == {"worker-0"}} == of_node
-    assert set(said(tmp_path, "worker-0")) == of_node
-    assert all(f"docs/hints.md#{code}" in up.stdout for code in of_node)

@@ -1,18 +1,10 @@
 """`swarm up --in-process`: one process, and everything in the folder as from several."""
 
 import json
-import os
-import re
-import shutil
-import signal
-import subprocess
-import sys
 
 import pytest
 
-from swarm.policy.embedded import embedded_path
-from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rollouts, rows, well
-from tests.patience import PATIENCE
+from tests.integration.swarms import environment, events, json_lines, layout, rollouts, rows, well
 
 pytestmark = pytest.mark.engine
 
@@ -45,58 +37,3 @@ def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders
     assert any(row["loss"] for node in NODES for row in rows(one, node)), "no update happened, so little was compared"
     assert len({json.loads(layout(one).peer_file(node).read_bytes())["pid"] for node in NODES}) == 1
     assert "worker-*     trains" in output, "a line for all that share a process"
-
-
-def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=12)
-    with daemons() as start:
-        swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
-        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
-        swarm.signal(signal.SIGINT)
-        assert swarm.wait() == 130, swarm.output
-    for node in NODES:
-        assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
-        assert len(events(tmp_path, node, "node.stopping")) == 1
-        assert 0 < len(rows(tmp_path, node)) < 12
-        assert events(tmp_path, node, "checkpoint.saved")
-    (resume,) = re.findall(r"^resume: (.*)$", swarm.output, re.MULTILINE)
-    assert "--in-process" in resume
-    as_module = resume.replace("swarm up", f"{sys.executable} -m swarm up")
-    alone = {"PATH": os.defpath}
-    pasted = subprocess.run(as_module, shell=True, env=alone, capture_output=True, text=True, timeout=PATIENCE)
-    assert pasted.returncode == 0, pasted.stdout + pasted.stderr
-    for node in NODES:
-        assert [row["round"] for row in rows(tmp_path, node)] == list(range(12))
-
-
-def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp_path):
-    broken = tmp_path / "broken model"
-    shutil.copytree(embedded_path("tiny-2-qwen2"), broken)
-    (broken / "tokenizer.json").write_text("{}")
-    models = f"tiny-2-qwen2,{broken}"
-    alone = environment(tmp_path, NODE_ID="worker", MODEL_NAME=models, SWARM_COORDINATOR_PATIENCE=0.1)
-    with daemons() as start:
-        workers = start("services.workers", alone, "--nodes", "2")
-        assert workers.wait() == 1, workers.output
-    (failed,) = events(tmp_path, "worker-1", "process.failed")
-    assert "tokenizer" in failed["error"]
-    assert events(tmp_path, "worker-0", "process.failed") == []
-    assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
-
-
-def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=1000)
-    with daemons() as start:
-        swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
-        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
-        os.kill(json.loads(layout(tmp_path).peer_file("worker-0").read_bytes())["pid"], signal.SIGKILL)
-        for node in ("worker-0", "worker-1"):
-            eventually(lambda node=node: len(events(tmp_path, node, "node.ready")) == 2, f"{node} to be back")
-        done = {node: len(rows(tmp_path, node)) for node in ("worker-0", "worker-1")}
-        for node, before in done.items():
-            eventually(lambda node=node, before=before: len(rows(tmp_path, node)) > before, f"{node} to go on")
-        swarm.signal(signal.SIGINT)
-        assert swarm.wait() == 130
-    for node in done:
-        rounds = [row["round"] for row in rows(tmp_path, node)]
-        assert rounds == sorted(set(rounds))

@@ -7,21 +7,6 @@ import pytest
 from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, json_lines, layout, rows
 
 
-@pytest.mark.engine
-def test_nodes_started_in_any_order_find_each_other_and_run_every_round(tmp_path):
-    env = environment(tmp_path, SWARM_EXPECTED_WORKERS=2)
-    with daemons() as start:
-        early = start("services.worker", env, "--node-id", "early")
-        coordinator = start("services.coordinator", env)
-        late = start("services.worker", env, "--node-id", "late")
-        assert [d.wait() for d in (coordinator, early, late)] == [0, 0, 0], early.output + late.output
-    for node in ("early", "late"):
-        assert [row["round"] for row in rows(tmp_path, node)] == [0, 1, 2, 3]
-        assert all(row["peers_heard"] == 1 and row["total_agents"] == 2 for row in rows(tmp_path, node))
-    rounds = sorted(folder.name for folder in layout(tmp_path).rollouts.iterdir())
-    assert rounds == ["round_0", "round_1", "round_2", "round_3"]
-
-
 def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_path):
     short = {"SWARM_EXPECTED_WORKERS": 2, "SWARM_LIVENESS_TIMEOUT": 4}
     env = environment(tmp_path, MAX_ROUNDS=100_000, CHECKPOINT_INTERVAL=2, **short)
@@ -49,27 +34,6 @@ def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_p
     assert numbers == sorted(set(numbers)), "a round was done twice"
     assert numbers[len(before)] > before[-1] + 3, "it did not skip to where the clock was"
     assert after[-1]["cumulative_reward"] == pytest.approx(sum(row["my_reward"] for row in after))
-
-
-def test_a_second_node_with_a_live_nodes_id_refuses_to_start(tmp_path):
-    env = environment(tmp_path, SWARM_COORDINATOR_PATIENCE=0.1)
-    with daemons() as start:
-        start(LIGHT, env | {"NODE_ID": "twin"})
-        eventually(lambda: layout(tmp_path).peer_file("twin").exists(), "the first twin")
-        second = start("services.worker", env, "--node-id", "twin")
-        assert second.wait() == 2
-        assert "twin" in second.output
-        assert "choose another NODE_ID" in second.output
-
-
-def test_a_second_coordinator_refuses_to_start(tmp_path):
-    env = environment(tmp_path)
-    with daemons() as start:
-        start("services.coordinator", env)
-        eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the first coordinator")
-        second = start("services.coordinator", env, "--node-id", "usurper")
-        assert second.wait() == 2
-        assert "already owns the clock" in second.output
 
 
 def test_a_refused_second_node_writes_nothing_into_the_log_of_the_first(tmp_path):

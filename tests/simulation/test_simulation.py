@@ -72,21 +72,6 @@ def test_a_thousand_swarms_keep_all_laws(first: int) -> None:
     run_all(range(first, first + 100))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [field.name for field in fields(Faults)])
-def test_a_rate_of_zero_switches_a_fault_off(kind: str) -> None:
-    everything = Faults(**{field.name: 0.5 for field in fields(Faults)}).without("lost_answers")
-    plan = replace(Plan.drawn(0, workers=3), rounds=2, hints=True, faults=everything.without(kind))
-    injected = run(plan).injected
-    if kind == "deaths_in_writing":
-        assert not injected["in_writing:kill"]
-        assert not injected["in_writing:power_cut"]
-    else:
-        assert not injected[kind]
-    if kind == "pauses":
-        assert not injected["in_writing:pause"]
-
-
 # ── where nothing goes wrong ────────────────────────────────────────────────────────────────────────────────────────
 def undisturbed(seed: int, **changes: object) -> World:
     plain = Plan(seed=seed, workers=FEW, rounds=5, faults=Faults(), hints=seed % 2 == 0)

@@ -143,12 +143,6 @@ def test_who_is_loading_is_waited_for_however_long_ago_the_last_one_came() -> No
     assert settling.look(60.0, NOBODY, of("anna", "ben")) is None
 
 
-def test_who_has_left_is_not_waited_for() -> None:
-    settling = make()
-    assert settling.look(0.0, of("ben"), of("anna")) is not None
-    assert settling.look(15.0, NOBODY, of("anna")) is None
-
-
 def test_a_worker_that_crashes_and_comes_back_again_and_again_starts_no_settling_anew() -> None:
     settling = make()
     for now in range(15):

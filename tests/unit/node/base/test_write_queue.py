@@ -31,11 +31,9 @@ class Place:
 
     refuses: bool = False
     taken: list[str] = field(default_factory=list)
-    attempts: int = 0
 
     def write(self, what: str, round_: int = 0, *, size: int = 10, blocked: bool = False, **more: Any) -> Write:
         def write() -> None:
-            self.attempts += 1
             if blocked or self.refuses:
                 raise StoreError("cannot write it", blocked=blocked)
             self.taken.append(f"{what} {round_}")

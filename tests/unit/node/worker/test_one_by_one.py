@@ -5,28 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 import pytest
 
 from swarm.types import RoundKey
-from swarm.wire.codec import decode, encode
-from swarm.wire.group_files import digest, put_together
+from swarm.wire.codec import decode
+from swarm.wire.group_files import put_together
 from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
-from tests.unit.node.factories import FakePolicy, make_rollouts, put
+from tests.unit.node.factories import FakePolicy, put
 from tests.unit.node.nodes import (
     comparable,
     make_worker,
     play_to_the_end,
     released,
     rollouts_of,
-    rows_of,
     running,
     set_clock,
     until,
 )
-from tests.unit.node.sharing.test_group_files import publish_early
 
 pytestmark = pytest.mark.anyio
 ONE_BY_ONE = {"publish_frequency": "generation"}
@@ -87,18 +84,6 @@ async def die_while_publishing(layout: Layout) -> dict[str, bytes]:
     return early(layout)
 
 
-async def test_who_died_while_publishing_goes_on_with_the_groups_that_are_there(layout: Layout) -> None:
-    left = await die_while_publishing(layout)
-    place = layout.group_file(R0, "alice", 0)
-    node = place.stat().st_ino
-    await play_to_the_end(layout, range(2), make_worker(layout, "alice", **ONE_BY_ONE))
-    assert place.stat().st_ino == node  # not even written again
-    assert {name: early(layout)[name] for name in left} == left
-    last = rollouts_of(layout, 0, "alice")
-    assert last.earlier == {"0": digest(left["alice.0.json"])}
-    assert list(last.rollouts) == ["1"]
-
-
 async def test_a_published_group_stays_where_another_text_comes_out_now(layout: Layout) -> None:
     left = await die_while_publishing(layout)
     other = FakePolicy(weights="others")
@@ -117,15 +102,6 @@ async def test_what_stands_in_the_place_of_an_own_group_is_written_over(layout: 
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
     assert early(layout)["alice.0.json"] == left["alice.0.json"]
     assert whole(layout, 0).rollouts
-
-
-async def test_a_node_that_publishes_at_once_learns_from_a_peer_that_does_not(layout: Layout) -> None:
-    policy = FakePolicy()
-    file = publish_early(layout, make_rollouts("bob", R0, groups=4))
-    await anyio.to_thread.run_sync(put, layout.rollout_file(R0, "bob"), encode(file))
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", policy, external_groups=1))
-    (row,) = rows_of(layout, "alice")
-    assert row.external_by_peer == {"bob": 1}
 
 
 async def test_a_generator_that_tells_nothing_before_the_end_leaves_one_file(layout: Layout) -> None:

@@ -101,19 +101,6 @@ async def test_a_slow_scorer_does_not_change_which_policy_generates(layout: Layo
     assert slow == [rollouts_of(fast_layout, round_, "alice").rollouts for round_ in range(5)]
 
 
-async def test_a_round_that_was_generated_ahead_and_skipped_leaves_no_trace(layout: Layout) -> None:
-    policy = FakePolicy()
-    async with running(make_worker(layout, "alice", policy, external_groups=0, staleness=1)):
-        await set_clock(layout, 0)
-        await until(lambda: rows_of(layout, "alice"))
-        await set_clock(layout, 7)
-        await until(lambda: len(rows_of(layout, "alice")) == 2)
-    assert [row.round for row in rows_of(layout, "alice")] == [0, 7]
-    assert not rows_of(layout, "alice")[1].generated_ahead
-    own = {entries[0].prompt for entries in rollouts_of(layout, 7, "alice").rollouts.values()}
-    assert {group.prompt for group in policy.trained[1]} == own
-
-
 class LateVerdicts(FakeTaskSource):
     """Says of one round's answers what they are worth when it is let go."""
 

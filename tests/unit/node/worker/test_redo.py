@@ -111,7 +111,6 @@ async def killed(layout: Layout, source: FakeTaskSource | None = None, **setting
 
 
 KINDS: dict[str, tuple[FakeTaskSource, dict[str, Any]]] = {
-    "adaptive": (FakeTaskSource(), {"checkpoint_interval": 3, "adaptive": True}),
     "with dynamic sampling": (RareSignal(), {"checkpoint_interval": 3, "dynamic_sampling": 4}),
     "without some of its questions": (Limited(), {"local_groups": 4}),
 }

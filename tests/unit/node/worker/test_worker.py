@@ -313,17 +313,6 @@ async def test_a_worker_that_is_ready_when_all_rounds_are_over_says_why_it_did_n
     assert "--rounds" in said["remedy"]
 
 
-async def test_the_age_of_a_policy_goes_on_counting_after_a_restart(layout: Layout) -> None:
-    ages = []
-    for rounds in (range(5, 8), range(8, 10)):
-        policy = FakePolicy()
-        worker = make_worker(layout, "alice", policy, local_groups=8, external_groups=0)
-        await play_to_the_end(layout, rounds, worker)
-        await set_clock(layout, rounds.stop)
-        ages += [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in rounds]
-    assert ages == [0, 1, 2, 3, 4]
-
-
 async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,13 +199,6 @@ def test_while_nobody_at_all_is_there_the_deadline_is_the_longest() -> None:
 
 
 # ── ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_the_end_of_the_experiment_saves_and_finishes() -> None:
-    worker = make_worker()
-    run_round(worker, 0)
-    assert worker.handle(clock(1, finished=True)) == [m.Save(R1)]
-    assert worker.handle(m.Saved(R1)) == [m.Finish("finished")]
-
-
 @pytest.mark.parametrize(
     ("rounds", "then", "reason"),
     [
