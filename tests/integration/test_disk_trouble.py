@@ -1,4 +1,4 @@
-"""A disk that fills, a folder that is read-only for a while, a process that stands still, a clock that is wrong.
+"""A disk that fills, a folder that is read-only for a while, a process that stands still.
 
 Real daemons: the coordinator, and workers whose policy needs no torch. Full disks and read-only mounts are made in a
 namespace of the test's own, without privileges; where a machine allows none, the test is skipped and says why.
@@ -40,8 +40,6 @@ QUICK = {
     "SWARM_EXPECTED_WORKERS": len(WORKERS),
     "CHECKPOINT_INTERVAL": 0,
 }
-OFTEN = {"SWARM_LIVENESS_TIMEOUT": 60, "SWARM_HEARTBEAT_INTERVAL": 0.04}
-"""Beats as frequent as rounds, and nobody dead whose machine is busy."""
 
 
 class Node:
@@ -167,9 +165,8 @@ def refusing(disk: Mounted, trouble: str) -> Any:
     return disk.full() if trouble == "full" else disk.read_only()
 
 
-@pytest.mark.parametrize("timeouts", [4, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["bob", "clock"])
-def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Path, name: str, timeouts: int) -> None:
+def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Path, name: str) -> None:
     with a_swarm(tmp_path / "shared", tmp_path) as swarm:
         swarm.start_all(environment(tmp_path / "shared", MAX_ROUNDS=10**6, **QUICK))
         eventually(lambda: swarm.all_have(3), "three rounds")
@@ -177,7 +174,7 @@ def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Pa
         still.send_signal(signal.SIGSTOP)
         others = [swarm.nodes[other] for other in WORKERS if other != name]
         before = [node.rounds() for node in others]
-        time.sleep(timeouts * TIMEOUT)  # what is tested is that so much time passes
+        time.sleep(4 * TIMEOUT)  # what is tested is that so much time passes
         after = list(zip(others, before, strict=True))
         eventually(lambda: all(node.rounds() >= then + 5 for node, then in after), "five rounds of the others")
         still.send_signal(signal.SIGCONT)
@@ -191,25 +188,3 @@ def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Pa
 
 def clock_of(swarm: Swarm, name: str) -> str:
     return str(swarm.rows(name)[-1]["clock"])
-
-
-def test_clocks_that_are_a_day_off_make_nobody_dead(tmp_path: Path) -> None:
-    with a_swarm(tmp_path / "shared", tmp_path) as swarm:
-        env = environment(tmp_path / "shared", MAX_ROUNDS=20, **QUICK | OFTEN)
-        swarm.start("clock", env, COORDINATOR)
-        for name, days in zip(WORKERS, (-1, 1), strict=True):
-            swarm.start(name, env, "tests.integration.shifted_clock", str(days * 86400), LIGHT)
-        swarm.end()
-        swarm.check()
-        skew = swarm.rows("bob")[0]["timestamp"] - swarm.rows("alice")[0]["timestamp"]
-        assert abs(skew - 2 * 86400) < 3600, "the clocks were not off at all"
-        for name in WORKERS:
-            rows = swarm.rows(name)
-            assert [row["round"] for row in rows] == list(range(20))
-            assert all(row["clock"] == "coordinator" for row in rows)
-            met = next(row["round"] for row in rows if row["total_agents"] == 2)
-            assert met <= 10, "a peer whose time is wrong is in after one more beat; a round takes about one"
-            assert all(row["total_agents"] == 2 for row in rows[met:-1])
-            assert not any(row["gather_timed_out"] for row in rows[:-1])
-            assert all(row["pool_groups"] for row in rows[met + 1 : -1]), "they may meet after it has gathered"
-            assert not swarm.events(name, "coordinator.absent")

@@ -133,7 +133,8 @@ async def test_a_skipped_round_that_is_scored_late_takes_nothing_from_the_update
         source.go.set()
         await until(lambda: source.gone == 2)
         put(layout.rollout_file(RoundKey(7), "bob"), encode(make_rollouts("bob", RoundKey(7))))
-        await until(lambda: len(policy.trained) == 2)
+        await until(lambda: len(rows_of(layout, "alice")) == 2)
+    assert not rows_of(layout, "alice")[1].generated_ahead
     assert {group.prompt for group in policy.trained[1] if not group.external} == own
 
 
