@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,17 +97,25 @@ class Seen:
         return self.page
 
 
-@pytest.fixture
-def seen(browser: Any, place: Path) -> Iterator[Seen]:
-    """The live page, on a desktop."""
-    with served(place) as link:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
+@contextmanager
+def opened(browser: Any, place: Path, width: int = 1280, **options: Any) -> Iterator[Seen]:
+    """The live page, let in, in a context of its own."""
+    with (
+        served(place) as link,
+        closing(browser.new_context(viewport={"width": width, "height": 900}, **options)) as context,
+    ):
         seen = Seen(context)
         seen.page.goto(link)
         seen.page.wait_for_url(re.compile(r"/$"))
+        yield seen
+
+
+@pytest.fixture
+def seen(browser: Any, place: Path) -> Iterator[Seen]:
+    """On a desktop."""
+    with opened(browser, place) as seen:
         seen.page.wait_for_selector("body[data-ready]")
         yield seen
-        context.close()
 
 
 def painted(page: Any) -> list[int]:
@@ -119,6 +127,12 @@ def painted(page: Any) -> list[int]:
         })"""
     )
     return found
+
+
+def forget_the_new_round(place: Path) -> None:
+    for node in range(NODES):
+        file = place / "experiments" / "exp" / keys.metrics(f"worker-{node}")
+        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:ROUNDS]))
 
 
 def test_charts_are_drawn_and_nothing_is_asked_of_anybody_else(seen: Seen) -> None:
@@ -149,14 +163,7 @@ def test_the_papers_pace_is_no_yardstick_for_the_models_of_the_package(seen: See
     finally:
         for peer, data in zip(peers, before, strict=True):
             peer.write_bytes(data)
-        for node in range(NODES):
-            file = place / "experiments" / "exp" / keys.metrics(f"worker-{node}")
-            file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:ROUNDS]))
-
-
-def test_the_token_is_spent_and_stays_in_no_address(seen: Seen) -> None:
-    assert "token" not in seen.page.url
-    assert seen.page.evaluate("document.cookie") == ""
+        forget_the_new_round(place)
 
 
 def test_a_new_row_comes_to_the_page_by_itself(seen: Seen, place: Path) -> None:
@@ -168,9 +175,7 @@ def test_a_new_row_comes_to_the_page_by_itself(seen: Seen, place: Path) -> None:
         page.wait_for_selector(f"figure .readout:has-text('round {ROUNDS}:')", timeout=PATIENCE)
         assert page.text_content(".card:nth-child(4) .note") == f"after {ROUNDS + 1} rounds"
     finally:
-        for node in range(NODES):
-            file = place / "experiments" / "exp" / keys.metrics(f"worker-{node}")
-            file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:ROUNDS]))
+        forget_the_new_round(place)
 
 
 def test_answers_are_browsed_filtered_and_led_on_to_who_trained_on_them(seen: Seen, place: Path) -> None:
@@ -255,10 +260,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_stands_out_begins_with_who_lies_and_names_each_node_before_one_twice(
     browser: Any, troubled: Path
 ) -> None:
-    with served(troubled) as link, closing(browser.new_context(viewport={"width": 1280, "height": 900})) as context:
-        seen = Seen(context)
-        seen.page.goto(link)
-        seen.page.wait_for_url(re.compile(r"/$"))
+    with opened(browser, troubled) as seen:
         page = seen.show("overview")
         page.wait_for_selector(".hint")
         named = page.locator(".hint strong").all_text_contents()
@@ -279,15 +281,6 @@ def test_what_stands_out_begins_with_who_lies_and_names_each_node_before_one_twi
         assert page.url.endswith(f"answers/{ROUNDS}/0/worker-0")
 
 
-def opened(browser: Any, link: str, width: int = 1280) -> Any:
-    """A browser's context with one page, let in."""
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    seen = Seen(context)
-    seen.page.goto(link)
-    seen.page.wait_for_url(re.compile(r"/$"))
-    return seen
-
-
 def change(place: Path, key: str, form: Any, **fields: Any) -> None:
     run = open_place(place).open("exp", "test")
     found = decode(run.store.get(key, 1 << 20).data, form, key)
@@ -299,8 +292,7 @@ def test_who_is_silent_stands_first_in_the_health_of_a_run_that_is_not_over(brow
     began = time.time()
     for node in range(4):
         change(tmp_path, keys.peer(f"worker-{node}"), PeerFile, last_seen=began - 600)
-    with served(tmp_path) as link:
-        seen = opened(browser, link)
+    with opened(browser, tmp_path) as seen:
         for view in ("overview", "health"):
             page = seen.show(view)
             said = page.text_content(".hint >> nth=0")
@@ -318,7 +310,6 @@ def test_who_is_silent_stands_first_in_the_health_of_a_run_that_is_not_over(brow
         page.wait_for_selector(".hint:has-text('worker-1: silent since')")
         change(tmp_path, keys.STATE, StateFile, round=40, finished=True)
         page.wait_for_selector(".hint:has-text('silent')", state="detached")
-        seen.page.context.close()
 
 
 def test_the_page_of_a_node_begins_with_what_is_found_of_it_and_leads_to_its_answers(seen: Seen) -> None:
@@ -343,23 +334,17 @@ def test_what_a_node_that_is_not_believed_claims_is_no_success(seen: Seen) -> No
     assert page.locator(".completion:has-text('not believed')").count() == 0
 
 
-def in_short(seen: Seen) -> Any:
-    """Rows of the table of what a run was started with, the head first."""
-    return seen.show("settings").locator("section:has-text('In short') tr").all_text_contents()
-
-
 def test_what_no_start_was_noted_of_is_not_recorded(browser: Any, tmp_path: Path) -> None:
     make_place(tmp_path, 3, 2, "exp", with_rollouts=1)
     for node in range(2):
         (tmp_path / "experiments" / "exp" / keys.starts(f"worker-{node}")).unlink()
-    with served(tmp_path) as link:
-        seen = opened(browser, link)
-        assert in_short(seen)[1:4] == [
-            "modeltiny-2-qwen2",
-            "learning rate (learning_rate)not recorded",
-            "own groups per round, I (local_groups)4",
-        ]
-        seen.page.context.close()
+    with opened(browser, tmp_path) as seen:
+        rows = seen.show("settings").locator("section:has-text('In short') tr").all_text_contents()
+    assert rows[1:4] == [
+        "modeltiny-2-qwen2",
+        "learning rate (learning_rate)not recorded",
+        "own groups per round, I (local_groups)4",
+    ]
 
 
 def test_answers_that_were_cleaned_up_are_said_to_be_and_the_node_stays_chosen(seen: Seen) -> None:
@@ -410,8 +395,7 @@ def test_on_a_phone_the_tabs_have_no_bar_figures_are_on_the_screen_and_names_are
     browser: Any, place: Path
 ) -> None:
     for width in (1280, 390):
-        with served(place) as link:
-            seen = opened(browser, link, width)
+        with opened(browser, place, width) as seen:
             page = seen.show("overview/took")
             assert page.evaluate("getComputedStyle(document.querySelector('nav ul')).overflowY") == "hidden"
             bar = page.evaluate("getComputedStyle(document.querySelector('nav ul')).scrollbarWidth")
@@ -427,7 +411,6 @@ def test_on_a_phone_the_tabs_have_no_bar_figures_are_on_the_screen_and_names_are
                 "[...document.querySelectorAll('a.name')].map((name) => name.getClientRects().length)"
             )
             assert {*lines} == {1}
-            page.context.close()
 
 
 def adopted_in(place: Path, round_: int) -> tuple[str, str]:
@@ -508,41 +491,30 @@ def faults(page: Any) -> list[str]:
 def test_axe_finds_no_serious_fault_and_nothing_is_wider_than_the_window(
     browser: Any, place: Path, scheme: str, width: int
 ) -> None:
-    with served(place) as link:
-        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True)
-        seen = Seen(context)
-        seen.page.goto(link)
-        seen.page.wait_for_url(re.compile(r"/$"))
+    with opened(browser, place, width, color_scheme=scheme, bypass_csp=True) as seen:
         for view in VIEWS:
             page = seen.show(view)
             page.wait_for_load_state()
             assert faults(page) == [], view
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-        context.close()
 
 
 @pytest.fixture
-def frozen(browser: Any, place: Path, tmp_path: Path) -> Iterator[Callable[[], Seen]]:
+def frozen(browser: Any, place: Path, tmp_path: Path) -> Iterator[Seen]:
     """The page as a file, opened from the disk."""
     look = a_look(place)
     look.refresh(1.7e9)
     file = tmp_path / "out.html"
     file.write_bytes(frozen_page("exp", look, place_document(open_place(place), place), 1.7e9))
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    seen = Seen(context)
-
-    def opened() -> Seen:
+    with closing(browser.new_context(viewport={"width": 1280, "height": 900})) as context:
+        seen = Seen(context)
         seen.page.goto(file.as_uri())
         seen.page.wait_for_selector("body[data-ready]")
-        return seen
-
-    yield opened
-    context.close()
+        yield seen
 
 
-def test_the_frozen_page_opens_from_disk_and_asks_for_nothing(frozen: Callable[[], Seen]) -> None:
-    seen = frozen()
-    page = seen.page
+def test_the_frozen_page_opens_from_disk_and_asks_for_nothing(frozen: Seen) -> None:
+    seen, page = frozen, frozen.page
     page.wait_for_selector("canvas >> nth=2")
     assert min(painted(page)) > 1000
     assert page.text_content("#live") == "frozen copy"
