@@ -148,8 +148,8 @@ def run_killed(
     return killed
 
 
-def rewards(place: str) -> Rewards:
-    rows = read_metrics(open_place(place).open(EXPERIMENT))
+def rewards(place: str, experiment: str = EXPERIMENT) -> Rewards:
+    rows = read_metrics(open_place(place).open(experiment))
     return {
         node: [(row.round, row.my_reward, row.train_reward, row.cumulative_reward) for row in of]
         for node, of in rows.items()

@@ -14,9 +14,9 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.errors import ProtocolError, StoreError
-from swarm.records.rows import read_metrics
 from swarm.store.base import Blob, Store, get_many
 from swarm.store.place import open_place
+from tests.chaos.bucket_kill import rewards
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.checks import CHECKS
 from tests.conformance.promises import content, filled
@@ -288,15 +288,6 @@ def test_a_server_that_is_gone_is_an_error_that_says_so_without_secrets() -> Non
     assert "hunter2" not in str(caught.value)
 
 
-def rewards(place: str) -> dict[str, list[tuple[int, float, float, float]]]:
-    """Node -> round, reward, reward of what was trained on, cumulative reward, of each of its rows."""
-    rows = read_metrics(open_place(place).open("test"))
-    return {
-        node: [(row.round, row.my_reward, row.train_reward, row.cumulative_reward) for row in of]
-        for node, of in rows.items()
-    }
-
-
 def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_folder(
     server: int, tmp_path: Path
 ) -> None:
@@ -309,11 +300,11 @@ def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_fol
             assert done.returncode == 0, done.stdout + done.stderr
             assert "3/3 done" in done.stdout
     calm = Prefix(server, world.prefix).url
-    assert rewards(calm) == rewards(str(tmp_path))
-    assert [len(rows) for rows in rewards(calm).values()] == [3, 3]
+    assert rewards(calm, "test") == rewards(str(tmp_path), "test")
+    assert [len(rows) for rows in rewards(calm, "test").values()] == [3, 3]
     copied = run_swarm(env, "copy", calm, str(tmp_path / "copy"), "--experiment", "test")
     assert copied.returncode == 0, copied.stdout + copied.stderr
-    assert rewards(str(tmp_path / "copy")) == rewards(calm)
+    assert rewards(str(tmp_path / "copy"), "test") == rewards(calm, "test")
     for table in ("metrics", "rollouts"):
         files = [tmp_path / f"{number}-{table}.csv" for number in range(2)]
         for place, file in zip((calm, str(tmp_path / "copy")), files, strict=True):
