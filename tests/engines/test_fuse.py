@@ -14,14 +14,9 @@ from pathlib import Path
 import pytest
 import watchfiles
 
-from swarm.config import Settings
-from swarm.records.rows import read_metrics
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.place import open_place
 from swarm.store.wake_ups import wake_ups
-from swarm.views.doctor.check import Verdict
-from swarm.views.doctor.examine import examine
-from tests.integration.swarms import LIGHT, daemons, environment
 from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.engine]
@@ -80,23 +75,3 @@ async def test_changes_through_another_mount_are_seen_long_before_the_interval(m
                 async for _ in wakes:
                     if await anyio.to_thread.run_sync(here.stat, key):
                         break
-
-
-def test_a_swarm_over_two_mounts_shares_without_waiting_for_the_interval(mounts: tuple[Path, Path]) -> None:
-    one, other = mounts
-    quick = {"SWARM_RECONCILE_INTERVAL": NEVER, "SWARM_EXPECTED_WORKERS": "a,b", "MAX_ROUNDS": 3}
-    with daemons() as start:
-        nodes = [
-            start("swarm", environment(one, **quick), "node", "--role", "coordinator"),
-            start(LIGHT, environment(one, NODE_ID="a", **quick)),
-            start(LIGHT, environment(other, NODE_ID="b", **quick)),
-        ]
-        for node in nodes:
-            assert node.wait() == 0, node.output
-    assert "watch.listing_only" in nodes[2].output
-    rows = read_metrics(open_place(one).open("test"))
-    assert {node: len(of) for node, of in rows.items() if of} == {"a": 3, "b": 3}
-    assert {peer for of in rows.values() for row in of for peer in row.external_by_peer} == {"a", "b"}
-    found = {finding.check: finding for finding in examine(Settings(path=str(one), experiment="test")).findings}
-    assert found["file system"].verdict is Verdict.WARNING
-    assert "no events for what other hosts write" in found["file system"].measured
