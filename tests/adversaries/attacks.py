@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from swarm.types import RoundKey
 from tests.adversaries import coordination
+from tests.conformance.worlds import bind
 from tests.layout import Layout
 
 BIG = 2 << 20
@@ -198,8 +198,7 @@ def _pipe(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as unix, _inside(path.parent):
-        unix.bind(path.name)
+    bind(path)
 
 
 def _link(path: Path) -> None:
@@ -345,14 +344,3 @@ def _append(path: Path, *lines: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             file.writelines(line.encode() + b"\n" for line in lines)
-
-
-@contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    """A socket's name may have no more than 107 bytes."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from swarm.errors import ConfigError, MissedError
 from tests.engines.installed import run
 from tests.engines.s3_servers import PYTHON
 
@@ -23,12 +22,6 @@ def checker(name: str) -> Path:
     if not program.exists():
         pytest.fail(f"{program} is missing: make .venv-servers/.installed")
     return program
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_systemd_starts_nobody_again_for_whom_that_changes_nothing(unit: Path) -> None:
-    (line,) = (line for line in unit.read_text("utf-8").splitlines() if line.startswith("RestartPreventExitStatus="))
-    assert {*line.partition("=")[2].split()} == {str(error.exit_code) for error in (ConfigError, MissedError)}
 
 
 def test_hadolint_has_nothing_against_the_dockerfile() -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.worlds import bind
 from tests.fuzz.mutators import ESC
 
 Maker = Callable[[Path], None]
@@ -31,16 +31,6 @@ def _sparse(path: Path) -> None:
         file.truncate(10 * 2**30)
 
 
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as bound:
-        here = os.getcwd()
-        try:
-            os.chdir(path.parent)  # the name of a socket may have a hundred bytes, not more
-            bound.bind(path.name)
-        finally:
-            os.chdir(here)
-
-
 def _unreadable(path: Path) -> None:
     path.write_bytes(b"{}")
     path.chmod(0)
@@ -54,7 +44,7 @@ def _folder_in_the_way(path: Path) -> None:
 NO_FILES: dict[str, Maker] = {
     "sparse file of 10 GB": _sparse,
     "FIFO": os.mkfifo,
-    "socket": _socket,
+    "socket": bind,
     "device": lambda path: os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5)),  # /dev/zero: it never ends
     "link to /etc/passwd": lambda path: path.symlink_to("/etc/passwd"),
     "link to a folder": lambda path: path.symlink_to("/etc"),

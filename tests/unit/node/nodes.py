@@ -215,6 +215,10 @@ def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
     return rows
 
 
+def rounds_of(layout: Layout, node: str = "alice") -> list[int]:
+    return [row.round for row in rows_of(layout, node)]
+
+
 def comparable(layout: Layout) -> list[dict[str, Any]]:
     """What alice's rows say, but for what was measured."""
     return [unmeasured(msgspec.structs.asdict(row)) for row in rows_of(layout, "alice")]

@@ -24,17 +24,13 @@ from swarm.wire.codec import encode
 from tests.layout import Layout
 from tests.unit.node.checked_worker import checked_worker
 from tests.unit.node.factories import make_rollouts, make_settings, put, put_state, put_traces, run_of, there
-from tests.unit.node.nodes import beating, make_worker, rows_of, run_all, running, set_clock, until
+from tests.unit.node.nodes import beating, make_worker, rounds_of, rows_of, run_all, running, set_clock, until
 
 pytestmark = pytest.mark.anyio
 
 OWN: dict[str, Any] = {"clock": "own", "round_interval": 1.0}
 PEERS = ("bob", "carol", "dave")
 Told = TypeVar("Told", bound=Event)
-
-
-def rounds_of(layout: Layout, node: str) -> list[int]:
-    return [row.round for row in rows_of(layout, node)]
 
 
 # ── no coordinator at all ───────────────────────────────────────────────────────────────────────────────────────────
@@ -53,7 +49,7 @@ async def test_the_first_worker_says_what_the_experiment_is_and_a_different_one_
 async def test_a_worker_that_follows_a_coordinator_makes_no_experiment(layout: Layout) -> None:
     async with running(make_worker(layout, "alice")):
         await set_clock(layout, 0)
-        await until(lambda: rounds_of(layout, "alice"))
+        await until(lambda: rounds_of(layout))
     assert not layout.experiment_file.exists()
 
 
@@ -62,7 +58,7 @@ async def test_a_worker_started_again_goes_on_and_says_finished_when_nothing_is_
     assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
     with capture_logs() as logs:
         assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
-    assert rounds_of(layout, "alice") == [0, 1, 2, 3]
+    assert rounds_of(layout) == [0, 1, 2, 3]
     assert [log["reason"] for log in logs if log["event"] == "node.finished"] == ["finished"]
 
 
@@ -126,7 +122,7 @@ async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
             monkeypatch.setattr(PeersSeen, "read", unlistable)
             await until(lambda: codes)
     assert followed[0], "the last look that could see anything saw a coordinator"
-    assert [row.round for row in rows_of(layout, "alice")] == [7, 8, 9]
+    assert rounds_of(layout) == [7, 8, 9]
     assert rows_of(layout, "alice")[-1].clock == "own"
     told_of = [log["event"] for log in logs]
     assert told_of.count("peers.unlistable") == 1
@@ -140,11 +136,11 @@ async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: La
     put_state(layout, round=0, max_rounds=20)
     worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5, max_rounds=20)
     async with running(worker) as codes:
-        await until(lambda: rounds_of(layout, "alice")[-1:] >= [4])
+        await until(lambda: rounds_of(layout)[-1:] >= [4])
         put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0))))
         async with beating(layout, "bob"):
             await until(lambda: codes)
-    assert rounds_of(layout, "alice") == list(range(20))
+    assert rounds_of(layout) == list(range(20))
     rows = rows_of(layout, "alice")
     assert any(row.total_agents == 2 for row in rows)
     assert max(row.seconds_gather + row.seconds_publish for row in rows) < 5.0, "half of an interval is 15 seconds"
@@ -167,7 +163,7 @@ async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout
     told = tell_apart(worker, PeersLive)
     async with running(worker):
         await set_clock(layout, 3)
-        await until(lambda: rounds_of(layout, "alice") == [3])
+        await until(lambda: rounds_of(layout) == [3])
         for peer, round_ in (("bob", 3), ("carol", 2), ("dave", 1), ("erin", 4)):
             put(layout.rollout_file(RoundKey(round_), peer), b"never read as anything")
         await until(lambda: {"bob", "carol"} <= told[-1].publishing)

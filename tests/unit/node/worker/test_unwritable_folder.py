@@ -24,7 +24,7 @@ from swarm.wire import keys
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import FakePolicy, newest_checkpoint, rounds_saved
-from tests.unit.node.nodes import make_worker, rows_of, running, until
+from tests.unit.node.nodes import make_worker, rounds_of, rows_of, running, until
 
 pytestmark = pytest.mark.anyio
 
@@ -75,10 +75,6 @@ class Filling(FakePolicy):
     def finish_update(self, groups: Any) -> Any:
         self._disk.full = self._at.get(f"update_{len(self.trained)}", self._disk.full)
         return super().finish_update(groups)
-
-
-def rounds_of(layout: Layout) -> list[int]:
-    return [row.round for row in rows_of(layout, "alice")]
 
 
 async def run(layout: Layout, policy: FakePolicy, **settings: Any) -> None:

@@ -48,6 +48,7 @@ from tests.unit.node.nodes import (
     play_to_the_end,
     released,
     rollouts_of,
+    rounds_of,
     rows_of,
     run_all,
     running,
@@ -120,7 +121,7 @@ async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
             put(layout.state_file, layout.state_file.read_bytes()[:20])
             await until(lambda: any(log["event"] == "state.unreadable" for log in logs))
         await play_rounds(layout, range(4, 5))
-    assert [row.round for row in rows_of(layout, "alice")] == [3, 4]
+    assert rounds_of(layout) == [3, 4]
 
 
 # ── strangers' files ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,7 +264,7 @@ async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pa
         assert codes == [143]
     assert status_of(stopped, "alice") == STOPPED
     assert rounds_saved(stopped) == (4 if hold_at == "train" else 3)
-    assert layout_rounds(stopped) == list(range(rounds_saved(stopped)))
+    assert rounds_of(stopped) == list(range(rounds_saved(stopped)))
     await play_to_the_end(stopped, range(3, 6), make_worker(stopped, "alice", **kind))
 
     assert [without_times(stopped, r) for r in range(6)] == [without_times(whole, r) for r in range(6)]
@@ -295,10 +296,6 @@ async def test_every_so_many_rows_one_says_what_all_add_up_to_over_a_restart_too
         assert totals == whole.totals()
     assert with_totals[8].counts["accepted_by_peer"]["bob"] > 0
     assert with_totals[8].rounds == [(0, 7)]
-
-
-def layout_rounds(layout: Layout) -> list[int]:
-    return [row.round for row in rows_of(layout, "alice")]
 
 
 async def test_a_worker_that_is_ready_when_all_rounds_are_over_says_why_it_did_nothing_and_is_no_success(
@@ -402,7 +399,7 @@ async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: 
             tasks.start_soon(worker.run)
             await play_rounds(layout, range(2))
     assert caught.group_contains(RuntimeError, match="the gradient exploded")
-    assert layout_rounds(layout) == [0]
+    assert rounds_of(layout) == [0]
     assert not layout.reward_file(RoundKey(1), "alice").exists()
     assert status_of(layout, "alice") == STOPPED
     assert not [log for log in logs if log["event"] == "node.finished"]
@@ -425,7 +422,7 @@ async def test_a_checkpoint_that_cannot_be_written_costs_no_round(
     refuse_checkpoints(monkeypatch, after=1)
     with capture_logs() as logs:
         await play_to_the_end(layout, range(2), make_worker(layout, "alice", checkpoint_interval=1))
-    assert layout_rounds(layout) == [0, 1]
+    assert rounds_of(layout) == [0, 1]
     assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.failed"] == [1]
     assert layout.checkpoint(2, "alice").is_dir()
 
