@@ -101,11 +101,6 @@ def test_pip_finds_nothing_missing_for_the_installed_swarm(installed: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_installed_swarm_says_its_version_and_shows_its_help(installed: Path, tmp_path: Path) -> None:
-    assert run(installed / "swarm", "--version", cwd=tmp_path).strip() == __version__
-    assert "Start a local swarm" in run(installed / "swarm", "--help", cwd=tmp_path)
-
-
 def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included(installed: Path, tmp_path: Path) -> None:
     folder = make_hostile(tmp_path)
     env = {k: v for k, v in environment(folder).items() if k not in ("MAX_ROUNDS", "PYTHONPATH")}

@@ -134,11 +134,7 @@ def _confined(score: Callable[[], float]) -> dict[str, Any]:
     said, usage, _ = _in_a_fork(job)
     lines = said.splitlines()
     entered = lines.index("entered")
-    return {
-        "stderr": " ".join(lines[:entered]),
-        "verdict": " ".join(lines[entered + 1 :]),
-        "mb": _grown_mb(usage),
-    }
+    return {"stderr": " ".join(lines[:entered]), "verdict": " ".join(lines[entered + 1 :]), "mb": _grown_mb(usage)}
 
 
 def _verdict(score: Callable[[], float]) -> str:

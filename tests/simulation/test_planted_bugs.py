@@ -77,12 +77,7 @@ def plan_of(seed: int, faults: Mapping[str, float], *, one_by_one: bool = False,
 
 
 def first_broken_law(
-    faults: Mapping[str, float],
-    first: int = 0,
-    seeds: int = SEEDS,
-    *,
-    one_by_one: bool = False,
-    settles: bool = False,
+    faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS, *, one_by_one: bool = False, settles: bool = False
 ) -> str:
     """What the first of so many seeds that breaks a law says; nothing if none does."""
     for seed in range(first, first + seeds):
@@ -437,8 +432,7 @@ BUGS = [
     ),
     Planted(the_first_to_arrive_decides, ("the newest of each peer",), first=6),
     Planted(
-        rows_are_forgotten_at_a_restart,
-        ("has two rows", "is done again", "not in the weights", "cumulative reward"),
+        rows_are_forgotten_at_a_restart, ("has two rows", "is done again", "not in the weights", "cumulative reward")
     ),
     Planted(checkpoints_are_never_loaded, ("not in the weights",)),
     Planted(a_round_is_redone_twice, ("its weights hold a round twice",)),

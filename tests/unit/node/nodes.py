@@ -65,12 +65,7 @@ def make_process() -> ProcessIdentity:
 
 
 def make_context(
-    layout: Layout,
-    node: str = "alice",
-    *,
-    times: Clock = SYSTEM_CLOCK,
-    kept: Path | None = None,
-    **settings: Any,
+    layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_CLOCK, kept: Path | None = None, **settings: Any
 ) -> NodeContext:
     return NodeContext(
         settings=make_settings(layout.path, **settings),

@@ -151,11 +151,7 @@ async def test_a_clock_that_stands_for_want_of_rewards_says_so_once_and_that_it_
 
 @pytest.mark.parametrize(
     ("expected", "came", "missing"),
-    [
-        (("alice", "bob", "carol"), "1 of 3", ["bob", "carol"]),
-        (2, "1 of 2", []),
-        (1, None, None),
-    ],
+    [(("alice", "bob", "carol"), "1 of 3", ["bob", "carol"]), (2, "1 of 2", []), (1, None, None)],
 )
 async def test_rounds_that_begin_without_expected_workers_warn_once_of_who_is_missing(
     layout: Layout, expected: int | tuple[str, ...], came: str | None, missing: list[str] | None

@@ -60,11 +60,7 @@ def test_a_sigterm_that_comes_by_two_ways_is_one_and_the_node_saves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "signals"),
-    [
-        (NEVER, (signal.SIGTERM, signal.SIGTERM)),
-        (ENDLESS, (signal.SIGTERM, signal.SIGINT)),
-    ],
+    ("seconds", "signals"), [(NEVER, (signal.SIGTERM, signal.SIGTERM)), (ENDLESS, (signal.SIGTERM, signal.SIGINT))]
 )
 def test_who_asks_a_second_time_ends_it_at_once(seconds: str, signals: tuple[signal.Signals, ...]) -> None:
     said, code = ends(seconds, *signals)

@@ -156,10 +156,7 @@ async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far
     assert any(reply_to(said_in(entry)[0]) for entry in entries), "and the environment had more to say"
 
 
-LIVES = [
-    ({"publish_frequency": "generation"}, "lost"),
-    ({"staleness": 1, "max_rounds": ROUNDS}, "kept"),
-]
+LIVES = [({"publish_frequency": "generation"}, "lost"), ({"staleness": 1, "max_rounds": ROUNDS}, "kept")]
 """Settings of a node, and what became of its completions."""
 
 

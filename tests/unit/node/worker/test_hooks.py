@@ -132,10 +132,7 @@ print(models, [row.pool_examined for row in rows_of(layout, "alice")], "joins_77
 
 @pytest.mark.parametrize(("on", "said"), [("on", "seventy-seven [77, 77] True"), ("off", "fake [0, 0] False")])
 def test_a_plugin_from_outside_joins_in_where_its_settings_turn_it_on(tmp_path: Path, on: str, said: str) -> None:
-    groups = {
-        "swarm.settings": {"odd": "settings_77:SeventySeven"},
-        "swarm.hooks": {"odd": "joins_77:join"},
-    }
+    groups = {"swarm.settings": {"odd": "settings_77:SeventySeven"}, "swarm.hooks": {"odd": "joins_77:join"}}
     folder = install(tmp_path / "installed", "odd", groups, settings_77=SETTINGS, joins_77=JOINING)
     env = {**os.environ, "PYTHONPATH": f"{folder}:{Path(__file__).parents[4]}"}
     command = [sys.executable, "-c", PLAYING, str(tmp_path / "place"), on]

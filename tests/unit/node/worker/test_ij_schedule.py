@@ -23,15 +23,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.node.factories import UNIVERSE, FakePolicy, make_ghost, make_rollouts, make_row, make_settings, put
-from tests.unit.node.nodes import (
-    make_worker,
-    play_to_the_end,
-    rollouts_of,
-    rows_of,
-    running,
-    set_clock,
-    until,
-)
+from tests.unit.node.nodes import make_worker, play_to_the_end, rollouts_of, rows_of, running, set_clock, until
 
 pytestmark = pytest.mark.anyio
 

@@ -74,10 +74,7 @@ async def test_what_a_killed_worker_left_unsynced_is_brought_to_disk_before_anyt
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [
-        ({"role": "coordinator", "clock": "own"}, "SWARM_CLOCK"),
-        ({"role": "worker", "standby": True}, "SWARM_STANDBY"),
-    ],
+    [({"role": "coordinator", "clock": "own"}, "SWARM_CLOCK"), ({"role": "worker", "standby": True}, "SWARM_STANDBY")],
 )
 def test_settings_that_contradict_the_role_are_refused_and_leave_nothing(
     tmp_path: Path, wrong: dict[str, Any], said: str

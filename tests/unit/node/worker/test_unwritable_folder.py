@@ -23,7 +23,7 @@ from swarm.types import RoundKey
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.node.factories import FakePolicy, newest_checkpoint, rounds_saved
+from tests.unit.node.factories import FakePolicy, rounds_saved
 from tests.unit.node.nodes import make_worker, rounds_of, rows_of, running, until
 
 pytestmark = pytest.mark.anyio
@@ -106,19 +106,6 @@ async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: 
     assert not all(there)
     assert there[0], "it was published before the disk was full"
     assert there[5], "the newest are kept"
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(layout: Layout, disk: Disk) -> None:
-    with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
-        await run(layout, Filling(disk, update_3=True))
-    assert caught.group_contains(StoreError, match=r"row \(3\), reward \(3\).* of rounds 3 to 5 could not be written")
-    (lost,) = [log for log in logs if log["event"] == "folder.not_written"]
-    assert lost["lost"]["row"] == 3
-    assert newest_checkpoint(layout, "alice") is None
-    disk.full = False
-    await run(layout, FakePolicy())
-    assert rounds_of(layout) == list(range(6))
 
 
 def no_room_for_checkpoints(patch: pytest.MonkeyPatch, fits: Callable[[Store], bool]) -> None:
