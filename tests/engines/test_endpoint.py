@@ -10,9 +10,6 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +31,7 @@ from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import GroupScore, Scorer
 from swarm.types import Completion, Question
+from tests.engines.killable import Killable
 from tests.engines.s3_servers import ROOT, free_port
 from tests.patience import PATIENCE
 
@@ -57,44 +55,25 @@ def transformers_serve(model: Path, home: Path) -> Iterator[str]:
     assert library
     assert library.origin
     libraries = str(Path(library.origin).parents[1])
-    environ = {
-        **os.environ,
+    environ = os.environ | {
         "PYTHONPATH": libraries,
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": str(home),
         "OMP_NUM_THREADS": "1",
     }
-    command = [
-        PYTHON,
-        "-m",
-        "transformers.cli.transformers",
-        "serve",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        model,
-    ]
+    serve = [PYTHON, "-m", "transformers.cli.transformers", "serve"]
+
+    def answers() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+            return True
+
     with (
         (home / "server.log").open("wb") as log,
-        subprocess.Popen(command, env=environ, stdout=log, stderr=log) as server,
+        Killable(
+            [*serve, "--host", "127.0.0.1", "--port", str(port), model], answers, env=environ, stdout=log, stderr=log
+        ).at_work(),
     ):
-        try:
-            _wait_for(f"http://127.0.0.1:{port}/health", server, home / "server.log")
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.kill()
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    ends = time.monotonic() + PATIENCE
-    while time.monotonic() < ends and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, TimeoutError):
-            time.sleep(0.1)
-    pytest.fail(log.read_text("utf-8", "replace")[-2000:])
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 @pytest.fixture(scope="module")

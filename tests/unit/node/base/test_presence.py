@@ -238,19 +238,6 @@ async def test_where_writes_are_paid_for_a_node_that_goes_from_round_to_round_be
     assert registered(layout).beat - before == beats
 
 
-async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    with capture_logs() as logs:
-        async with anyio.create_task_group() as tasks:
-            with unwritable("alice"):
-                tasks.start_soon(presence.keep_beating)
-                await until(lambda: presence._beat >= 5)
-            await until(lambda: registered(layout).beat >= 5)
-            tasks.cancel_scope.cancel()
-    assert [log["event"] for log in logs] == ["heartbeat.failed", "heartbeat.healed"]
-
-
 async def test_a_goodbye_that_cannot_be_written_does_not_hide_why_the_node_ended(layout: Layout) -> None:
     with capture_logs() as logs, ExitStack() as trouble, pytest.raises(KeyError):  # noqa: PT012 - its end belongs to it
         async with make_presence(layout).held():
