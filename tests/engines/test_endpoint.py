@@ -61,7 +61,7 @@ def transformers_serve(model: Path, home: Path) -> Iterator[str]:
         "HF_HOME": str(home),
         "OMP_NUM_THREADS": "1",
     }
-    serve = [PYTHON, "-m", "transformers.cli.transformers", "serve"]
+    serve: list[str | Path] = [PYTHON, "-m", "transformers.cli.transformers", "serve"]
 
     def answers() -> bool:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):

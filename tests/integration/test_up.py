@@ -30,20 +30,13 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
     env = environment(tmp_path, MAX_ROUNDS="", NUM_TRAIN_SAMPLES="", NUM_GENERATIONS="", SWARM_MAX_NEW_TOKENS="")
     command = ("up", "--nodes", "2", "--test", "--model", "tiny-2-qwen2,tiny-2-gpt2")
     first = well(env, *command)
-    assert "coordinator  opens the rounds, 3 of them, for 2 workers\n" in first.stdout
-    assert "worker-1     trains tiny-2-gpt2 on I 4, J 2, G 4, 1 thread\n" in first.stdout
     assert "3/3 done" in first.stdout
-    assert "go on with more rounds" in first.stdout
     assert "page: test" not in first.stdout, "nobody is at a terminal"
     assert re.search("^open the page: swarm web --path ", first.stdout, re.MULTILINE)
-    assert {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)} == {
-        "tiny-2-qwen2",
-        "tiny-2-gpt2",
-    }
+    models = {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)}
+    assert models == {"tiny-2-qwen2", "tiny-2-gpt2"}
 
-    checked = well(env, "validate", "--json")
-    assert json.loads(checked.stdout)
-
+    assert json.loads(well(env, "validate", "--json").stdout)
     before = rows(tmp_path, "worker-0")
     again = run_swarm(env, *command)
     assert again.returncode == 2

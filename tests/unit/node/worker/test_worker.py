@@ -125,11 +125,6 @@ async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
 
 
 # ── strangers' files ────────────────────────────────────────────────────────────────────────────────────────────────
-def ragged(file: RolloutFile) -> RolloutFile:
-    file.rollouts["0"].pop()
-    return file
-
-
 def lying(file: RolloutFile) -> RolloutFile:
     for entry in file.rollouts["0"]:
         entry.prompt = "another question?"
@@ -142,11 +137,7 @@ def stranger(name: str, spoil: Callable[[RolloutFile], RolloutFile] = lambda fil
 
 STRANGERS = {
     "malformed": stranger("malformed")[:-30],
-    "oversized": stranger("oversized") + b" " * 2**16,
-    "wrong_version": stranger("wrong_version").replace(b'"schema_version":1', b'"schema_version":9'),
-    "ragged": stranger("ragged", ragged),
     "misplaced": stranger("trent"),
-    "empty": encode(make_rollouts("empty", R0, groups=0)),
     "question_mismatch": stranger("question_mismatch", lying),
 }
 """Peers that are called as the reason why their file is refused."""
@@ -157,7 +148,7 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
         make_ghost(layout, name)
         put(layout.rollout_file(R0, name), content)
     make_ghost(layout, "bob", rounds=1)
-    worker = make_worker(layout, "alice", max_file_bytes=2**16, liveness_timeout=60.0, sampler="whole-pool")
+    worker = make_worker(layout, "alice", liveness_timeout=60.0, sampler="whole-pool")
     with capture_logs() as logs:
         async with running(worker):
             await play_rounds(layout, range(1))
