@@ -101,22 +101,6 @@ def test_the_store_keeps_its_promises_over_a_bad_network(server: int, name: str,
         CHECKS[name](Prefix(port), tmp_path)
 
 
-def test_over_a_bad_network_nothing_is_lost_or_doubled(server: int) -> None:
-    plan = Chances(1, busy=0.1, lost=0.1, cut=0.1, half=0.05)
-    with between(server, plan) as port:
-        world = Prefix(port)
-        anna, rows = world.open("anna"), [b"%d" % number for number in range(40)]
-        for row in rows:
-            until_taken(lambda row=row: anna.append_records(LOG, [row], durable=True))  # type: ignore[misc]
-        until_taken(lambda: anna.put("experiment.json", b"anna", if_absent=True))
-        until_taken(lambda: anna.put_bundle("checkpoints/round_1/anna", filled(a=b"x" * 1000)))
-    calm = Prefix(server, world.prefix).open()
-    assert calm.read_records(LOG).records == rows
-    assert calm.get("experiment.json", 100).data == b"anna"
-    assert content(calm, "checkpoints/round_1/anna")["a"] == b"x" * 1000
-    assert min(plan.happened[kind] for kind in ("busy", "lost", "cut")) > 2, plan.happened
-
-
 def until_taken(attempt: object) -> None:
     for _ in range(20):
         try:
@@ -207,15 +191,6 @@ def test_the_store_keeps_its_promises_behind_hugging_faces_gateway(
 ) -> None:
     monkeypatch.setattr("swarm.config.place.GATEWAY", hub)
     CHECKS[name](HubBucket(), tmp_path)
-
-
-def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:
-    with between(server, lambda method, path: "forbidden" if method in ("PUT", "DELETE") else "pass") as port:
-        code, found = doctor(Prefix(port).url, capsys)
-    assert code == 1
-    assert found["permissions"] == ("ok", "list, get, delete")
-    assert found["may put"][0] == "failure"
-    assert "403 AccessDenied" in found["may put"][1]
 
 
 REFUSED = ("b%01.json", "b//x", "b/../x", "b%00.json")

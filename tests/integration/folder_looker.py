@@ -12,17 +12,14 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
-import watchfiles
 from anyio import to_thread
 
 from swarm.records.listing import count_files
 from swarm.store.base import Store
-from swarm.store.folder import watch
 from swarm.store.place import open_place
 from swarm.store.wake_ups import wake_ups
 from swarm.wire import keys
@@ -51,33 +48,12 @@ def limit_inotify(**limits: int) -> None:
         sys.exit(UNAVAILABLE)
 
 
-def break_watcher(finish: Callable[[], None]) -> None:
-    """The real watcher, but it dies of the first event, and nobody starts it again in time."""
-    real = watchfiles.awatch
-
-    async def awatch(*folders: Path, **options: Any) -> AsyncIterator[Any]:
-        async for batch in real(*folders, **options):
-            if batch:
-                finish()
-                return
-            yield batch
-
-    watchfiles.awatch = awatch  # type: ignore[assignment]
-    watch.BACK_OFF_FIRST = NEVER
-
-
-def fail() -> None:
-    raise RuntimeError("the watching thread was killed")
-
-
 TROUBLES: dict[str, Callable[[], None]] = {
     "none": lambda: None,
     "off": lambda: None,
     "no_instances": lambda: limit_inotify(max_inotify_instances=0),
     "no_watches": lambda: limit_inotify(max_inotify_watches=1),
     "few_watches": lambda: limit_inotify(max_inotify_watches=8),
-    "ends": lambda: break_watcher(lambda: None),
-    "raises": lambda: break_watcher(fail),
 }
 
 

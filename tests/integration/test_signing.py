@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from swarm.cli.main import run
-from swarm.errors import ExperimentError
 from swarm.node.base.context import NodeContext
 from swarm.node.base.experiment import claim_experiment
 from swarm.node.process.wiring import make_context
@@ -102,33 +99,3 @@ def test_a_signed_file_holds_in_its_run_and_its_copies_and_in_no_other_run_of_th
     copy = tmp_path / "copy"
     assert run(["copy", str(here.path), str(copy), "--experiment", "exp"]) == 0
     assert people.believe(copy)
-
-
-def test_an_experiment_that_loses_its_file_in_mid_run_gets_it_back_with_its_id_and_a_new_one_of_its_name_another(
-    tmp_path: Path,
-) -> None:
-    people = People(tmp_path)
-    begun = people.begin(tmp_path)
-    made = begun.experiment_file.read_bytes()
-    reader = people.node("reader", tmp_path)
-    for node in (people.node("anna", tmp_path), reader):
-        eventually(lambda node=node: _settles(node, people), "the id to be remembered")  # type: ignore[misc]
-    begun.experiment_file.unlink()
-    claim_experiment(people.node("anna", tmp_path))
-    assert json.loads(begun.experiment_file.read_bytes())["id"] == json.loads(made)["id"]
-    assert read_peer(reader.run, "anna"), "who ran has noticed nothing"
-
-    begun.experiment_file.write_bytes(made.replace(json.loads(made)["id"].encode(), b"f" * 32))
-    assert read_peer(reader.run, "anna"), "nor now"
-    with pytest.raises(ExperimentError, match="swarm keys forget @experiment"):
-        people.node("reader", tmp_path)
-
-    shutil.rmtree(begun.root)
-    claim_experiment(people.node("anna", tmp_path))
-    assert json.loads(begun.experiment_file.read_bytes())["id"] not in (json.loads(made)["id"], "f" * 32)
-    people.node("anna", tmp_path)  # who began it anew goes on
-
-
-def _settles(node: NodeContext, people: People) -> bool:
-    node.run.trust.seal(b'{"peer_id":"a"}\n', "peers/a.json")
-    return bool(KnownKeys(people.path / node.node_id, people.path, "exp").ids())

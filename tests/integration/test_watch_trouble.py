@@ -116,8 +116,6 @@ def test_with_events_files_are_found_whatever_the_interval(tmp_path: Path) -> No
         ("off", ""),
         ("no_instances", "sysctl user.max_inotify_instances"),
         ("no_watches", "sysctl user.max_inotify_watches"),
-        ("ends", "the watcher ended by itself"),
-        ("raises", "the watching thread was killed"),
     ],
 )
 def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Path, trouble: str, said: str) -> None:

@@ -56,16 +56,6 @@ def test_a_dead_worker_finds_what_it_needs_to_redo_its_rounds(tmp_path: Path) ->
     assert rounds_of(layout) == [*range(9, 20)]
 
 
-def test_where_it_is_archived_a_dead_worker_holds_its_completions_and_no_rollouts(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20, needs=9, archive_old=True)
-    for round_ in range(20):
-        put(layout.root / "completions" / f"round_{round_}" / "ben.json", b"{}")
-    clean(cleaning, 19)
-    assert rounds_of(layout) == [16, 17, 18, 19]
-    assert not (layout.root / "completions" / "round_8").exists()
-    assert (layout.root / "completions" / "round_9").exists()
-
-
 def test_a_worker_that_stopped_and_saved_all_it_did_holds_nothing(tmp_path: Path) -> None:
     layout, cleaning = prepared(tmp_path, 20)
     put(layout.peers / "ben.json", encode(make_peer("ben", round=9, needs_from=10, status="stopped")))

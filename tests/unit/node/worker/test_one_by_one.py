@@ -64,16 +64,6 @@ async def test_all_frequencies_give_the_same_texts_rewards_and_updates(tmp_path:
     assert list(rollouts_of(layout, 0, "alice").rollouts) == ["1"], "each group once"
 
 
-async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:
-    policy = FakePolicy(hold_at="others")
-    await set_clock(layout, 0)
-    with released(policy):
-        async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
-            await until(lambda: early(layout))
-            assert list(early(layout)) == ["alice.0.json"]
-            assert not layout.rollout_file(R0, "alice").exists()
-
-
 async def die_while_publishing(layout: Layout) -> dict[str, bytes]:
     """What a node leaves that is killed once its first group is published."""
     policy = FakePolicy(hold_at="others")
@@ -82,6 +72,11 @@ async def die_while_publishing(layout: Layout) -> dict[str, bytes]:
         async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
             await until(lambda: early(layout))
     return early(layout)
+
+
+async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:
+    assert list(await die_while_publishing(layout)) == ["alice.0.json"]
+    assert not layout.rollout_file(R0, "alice").exists()
 
 
 async def test_a_published_group_stays_where_another_text_comes_out_now(layout: Layout) -> None:
