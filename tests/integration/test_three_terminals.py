@@ -7,6 +7,21 @@ import pytest
 from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, json_lines, layout, rows
 
 
+@pytest.mark.engine
+def test_nodes_started_in_any_order_find_each_other_and_run_every_round(tmp_path):
+    env = environment(tmp_path, SWARM_EXPECTED_WORKERS=2)
+    with daemons() as start:
+        early = start("services.worker", env, "--node-id", "early")
+        coordinator = start("services.coordinator", env)
+        late = start("services.worker", env, "--node-id", "late")
+        assert [d.wait() for d in (coordinator, early, late)] == [0, 0, 0], early.output + late.output
+    for node in ("early", "late"):
+        assert [row["round"] for row in rows(tmp_path, node)] == [0, 1, 2, 3]
+        assert all(row["peers_heard"] == 1 and row["total_agents"] == 2 for row in rows(tmp_path, node))
+    rounds = sorted(folder.name for folder in layout(tmp_path).rollouts.iterdir())
+    assert rounds == ["round_0", "round_1", "round_2", "round_3"]
+
+
 def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_path):
     short = {"SWARM_EXPECTED_WORKERS": 2, "SWARM_LIVENESS_TIMEOUT": 4}
     env = environment(tmp_path, MAX_ROUNDS=100_000, CHECKPOINT_INTERVAL=2, **short)
