@@ -1,10 +1,12 @@
 """`swarm up --in-process`: one process, and everything in the folder as from several."""
 
 import json
+import os
+import signal
 
 import pytest
 
-from tests.integration.swarms import environment, events, json_lines, layout, rollouts, rows, well
+from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rollouts, rows, well
 
 pytestmark = pytest.mark.engine
 
@@ -37,3 +39,21 @@ def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders
     assert any(row["loss"] for node in NODES for row in rows(one, node)), "no update happened, so little was compared"
     assert len({json.loads(layout(one).peer_file(node).read_bytes())["pid"] for node in NODES}) == 1
     assert "worker-*     trains" in output, "a line for all that share a process"
+
+
+def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS=1000)
+    with daemons() as start:
+        swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
+        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
+        os.kill(json.loads(layout(tmp_path).peer_file("worker-0").read_bytes())["pid"], signal.SIGKILL)
+        for node in ("worker-0", "worker-1"):
+            eventually(lambda node=node: len(events(tmp_path, node, "node.ready")) == 2, f"{node} to be back")
+        done = {node: len(rows(tmp_path, node)) for node in ("worker-0", "worker-1")}
+        for node, before in done.items():
+            eventually(lambda node=node, before=before: len(rows(tmp_path, node)) > before, f"{node} to go on")
+        swarm.signal(signal.SIGINT)
+        assert swarm.wait() == 130
+    for node in done:
+        rounds = [row["round"] for row in rows(tmp_path, node)]
+        assert rounds == sorted(set(rounds))
