@@ -95,10 +95,7 @@ class WritesInTwoParts(WritesInSteps):
 
 
 class WritesBundlesFileByFile(WritesInSteps):
-    noticed_by = (
-        "a_bundle_is_seen_whole_while_it_is_replaced",
-        "a_bundle_that_cannot_be_filled_leaves_the_one_before",
-    )
+    noticed_by = ("a_bundle_is_seen_whole_while_it_is_replaced", "a_bundle_that_cannot_be_filled_leaves_the_one_before")
 
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from swarm.algo import registry
-from swarm.algo.losses import (
-    LOSSES,
-    LossInputs,
-    LossSettings,
-    TokenCounts,
-    denominator_of,
-    kl_estimate,
-)
+from swarm.algo.losses import LOSSES, LossInputs, LossSettings, TokenCounts, denominator_of, kl_estimate
 from swarm.config import LOSSES as NAMES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError

@@ -69,14 +69,7 @@ def run_beside(
     anyio.run(main)
 
 
-def test_it_is_asked_to_end_with_the_swarm_and_its_last_words_are_heard(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_beside(monkeypatch, SAYS_WHEN_ENDED)
-    assert "program 0: pushed the last" in capsys.readouterr().out
-
-
-def test_one_that_does_not_end_is_killed_and_named(
+def test_all_are_asked_to_end_with_the_swarm_and_heard_to_the_last_word_and_one_that_does_not_end_is_killed_and_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_beside(monkeypatch, HEARS_NOTHING, SAYS_WHEN_ENDED, patience=1.0)

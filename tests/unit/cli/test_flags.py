@@ -8,26 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.flags import as_settings, command_again, settings_from
+from swarm.cli.flags import as_settings, command_again
 from swarm.cli.main import run
 from swarm.cli.run_flags import NodeFlags, RunFlags
 from swarm.cli.settings import list_settings
-from swarm.config import Settings
 from swarm.config.settings import FIELDS
 
 
 def test_every_flag_is_a_setting_or_a_source_of_settings() -> None:
     flags = {f.name: f.name for f in fields(NodeFlags) if f.name not in ("config", "preset")}
     assert set(as_settings(NodeFlags(**flags))) <= {*FIELDS}  # type: ignore[arg-type]
-
-
-def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(tmp_path: Path) -> None:
-    file = tmp_path / "s.toml"
-    file.write_text("seed = 1\nmax_rounds = 1\nlocal_groups = 1\n")
-    flags = NodeFlags(seed=3, config=str(file))
-    settings = settings_from(flags, {"SEED": "2", "MAX_ROUNDS": "2"}, external_groups=5, local_groups=5)
-    assert (settings.seed, settings.max_rounds, settings.local_groups, settings.external_groups) == (3, 2, 1, 5)
-    assert settings.generations == Settings().generations
 
 
 def test_flags_are_named_as_users_say_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,6 +268,7 @@ BAD = {
     "--sampler no.such:sampler": "SWARM_SAMPLER",
     "--standby": "only a coordinator stands by",
     "--model a,b": "a node has one model",
+    f"--nodes 2 --node-id {'w' * 64}": "too long for 2 workers",
 }
 
 
@@ -287,15 +288,6 @@ def test_what_no_experiment_can_mend_is_refused_before_it_is_waited_for(
     assert swarm([*words, "--experiment", "demo", *bad.split()]) == 2
     assert BAD[bad] in capsys.readouterr().err
     assert not started
-
-
-def test_a_name_too_long_to_be_numbered_is_refused_before_the_experiment_is_waited_for(
-    started: Started, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
-    monkeypatch.setenv("NODE_ID", "w" * 64)
-    assert swarm(["node", "--nodes", "2", "--experiment", "demo"]) == 2
-    assert "too long for 2 workers" in capsys.readouterr().err
 
 
 def test_signing_without_a_key_is_refused_before_the_experiment_is_waited_for(

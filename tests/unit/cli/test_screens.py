@@ -89,13 +89,7 @@ LINES: dict[str, list[str]] = {
         *("node --standby", "node --model a,b", "node --tasks chess", "node --nodes 0", "node --profile hard"),
         *("node --nodes 2 --role coordinator", "join --role coordinator", "join --as anna"),
         *("join . --experiment begun --dry-run --node-id carl", "up --nodes 2 --rounds 7 --dry-run --experiment new"),
-        *(
-            "up --nodes 0",
-            "up --slurm-cpus 2",
-            "down",
-            "down --timeout -1",
-            "down --timeout nan",
-        ),
+        *("up --nodes 0", "up --slurm-cpus 2", "down", "down --timeout -1", "down --timeout nan"),
     ],
     "plan": [
         *("plan --nodes 3 --model tiny-qwen2,tiny-2-gpt2", "plan --nodes 90"),

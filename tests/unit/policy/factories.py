@@ -49,34 +49,26 @@ def make_tokenizer(*, chat_template: str | None = None, pad: bool = False, eos: 
     return tokenizer
 
 
+SHAPE = {
+    "vocab_size": 264,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
+}
+"""Of a tiny model, as most architectures call it."""
+
+
 def make_config(architecture: str, *, vocabulary: int = 264, context: int = 512, dropout: float = 0.0) -> Any:
     """A configuration with two layers of 32."""
     if architecture == "gpt2":
-        return GPT2Config(
-            vocab_size=vocabulary,
-            n_embd=32,
-            n_layer=2,
-            n_head=4,
-            n_positions=context,
-            attn_pdrop=dropout,
-            embd_pdrop=dropout,
-            resid_pdrop=dropout,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-    shape = {
-        "vocab_size": vocabulary,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": context,
-        "attention_dropout": dropout,
-        "bos_token_id": None,
-        "eos_token_id": None,
-        "pad_token_id": None,
-    }
+        sizes = {"vocab_size": vocabulary, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": context}
+        dropped = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), dropout)
+        return GPT2Config(**sizes, **dropped, bos_token_id=None, eos_token_id=None)
+    shape = SHAPE | {"vocab_size": vocabulary, "max_position_embeddings": context, "attention_dropout": dropout}
     if architecture == "sliding":  # a window shorter than the prompts of the tests
         return MistralConfig(**shape, sliding_window=24)
     return {"qwen2": Qwen2Config, "llama": LlamaConfig}[architecture](

@@ -16,6 +16,7 @@ from swarm.policy.attention import NAME, folded, grouped_attention, use_grouped
 from swarm.policy.model import LanguageModel, wrap_model
 from tests.unit.policy.factories import (
     CPU,
+    SHAPE,
     gradient_of,
     largest_gap,
     make_config,
@@ -24,18 +25,6 @@ from tests.unit.policy.factories import (
     make_tokenizer,
 )
 
-SHAPE = {
-    "vocab_size": 264,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
 CONFIGS = {
     **{name: make_config(name) for name in ("qwen2", "llama", "sliding")},
     "qwen3": Qwen3Config(**SHAPE, head_dim=8),

@@ -17,14 +17,7 @@ from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, Dialogue, Generator, TrainGroup, Turn
-from tests.unit.policy.factories import (
-    ARCHITECTURES,
-    gradient_of,
-    largest_gap,
-    make_group,
-    make_model,
-    make_trainer,
-)
+from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
 from tests.unit.policy.reference import reference
 
 SOME_ENDS = tuple(range(40))
@@ -115,17 +108,6 @@ def test_trainer_and_generator_agree_on_every_logprob_of_three_turns(name: str) 
     assert len(turns) == 10
     assert 0 < report.logprob_drift < 1e-4
     assert report.tokens == report.trained_tokens == sum(len(turn.token_ids or ()) for turn in turns)
-
-
-def test_what_the_environment_says_is_no_token_of_the_completion() -> None:
-    model = make_model()
-    (short,), (long,) = (
-        encode_groups([TrainGroup("?", (said("5", reply, "7"),), (1.0,))], model, all_rows=True, use_claims=False).rows
-        for reply in ("more", "more " * 9)
-    )
-    assert len(long.token_ids) - len(short.token_ids) == len("more " * 8) + 1
-    assert short.written_ids == long.written_ids
-    assert model.tokenizer.decode(short.written_ids, skip_special_tokens=True) == "57"
 
 
 def claimed(model: LanguageModel) -> TrainGroup:

@@ -103,16 +103,6 @@ def test_diverged_weights_are_an_error_not_a_crash_of_the_sampler() -> None:
         make_policy(model, GrpoConfig()).generate(["1 + 1 ="], group_size=2, seed=1)
 
 
-def test_top_k_of_one_is_greedy_and_still_reports_the_full_distribution() -> None:
-    model = make_model()
-    for prompt, (one, *_) in zip(PROMPTS, write(model, group_size=2, sampling=Sampling(top_k=1)), strict=True):
-        logits = model.module(input_ids=torch.tensor([[*prompt, *one.token_ids]])).logits[0, len(prompt) - 1 : -1]
-        assert logits.argmax(dim=1).tolist() == list(one.token_ids)
-        expected = logprobs_one_by_one(model, prompt, one.token_ids, 1.0)
-        torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
-        assert sum(one.logprobs) < -0.1
-
-
 def test_text_of_a_finished_completion_ends_before_its_end_of_text() -> None:
     model = make_model(eos_ids=SOME_ENDS)  # ordinary characters, which decoding would show
     ((*completions,),) = make_policy(model, GrpoConfig()).generate(["?"], group_size=16, seed=0)

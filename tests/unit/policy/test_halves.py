@@ -74,22 +74,15 @@ def test_the_update_is_the_one_that_is_not_measured() -> None:
     assert measured.loss == pytest.approx(plain.loss, abs=1e-6)
 
 
-def test_what_is_measured_is_what_gradients_taken_apart_say() -> None:
+def test_what_is_measured_of_all_and_of_each_external_group_is_what_gradients_taken_apart_say() -> None:
     model = make_model()
     own = own_groups(model)
     report, _ = updated(model, own, EXTERNAL, options=UpdateOptions(halves=True))
     assert report.gradient is not None
     assert list(report.gradient) == expected(model, own, EXTERNAL)
-
-
-def test_each_external_group_is_held_against_the_own_ones() -> None:
-    model = make_model()
-    own = own_groups(model)
-    report, _ = updated(model, own, EXTERNAL, options=UpdateOptions(halves=True))
     mean = summed(model, own) / 3
     apart = [float(mean @ summed(model, [group])) for group in EXTERNAL if any(group.advantages)]
     assert math.isnan(report.external_alignment[1]), "it has no gradient"
     found = [value for value in report.external_alignment if not math.isnan(value)]
     assert found == pytest.approx(apart, rel=1e-4)
-    assert report.gradient is not None
     assert report.gradient.alignment == pytest.approx(sum(apart) / 3, rel=1e-4)

@@ -58,12 +58,6 @@ def test_an_architecture_that_does_not_fit_is_refused_in_one_line_that_says_what
         assert "\n" not in str(caught.value)
 
 
-def test_a_base_of_adapters_is_tried_as_well(tmp_path: Path) -> None:
-    folder = saved(tmp_path, UNSUITED["positions that are ignored"])
-    with pytest.raises(ModelError, match="log-probs are up to"):
-        load_policy(folder, GrpoConfig(max_new_tokens=4, adapter=LoraConfig(rank=2)), threads=1, device="cpu")
-
-
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2", "llama", "sliding"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_frozen_weights_in_half_precision_pass_with_their_own_noise(architecture: str, dtype: torch.dtype) -> None:

@@ -14,7 +14,7 @@ from swarm.policy import logprobs as module
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.logprobs import LinearHead, linear_logprobs
 from swarm.policy.model import wrap_model
-from tests.unit.policy.factories import ARCHITECTURES, CPU, make_model, make_module, make_tokenizer
+from tests.unit.policy.factories import ARCHITECTURES, CPU, SHAPE, make_model, make_module, make_tokenizer
 
 V, D, M = 40, 5, 9
 VARIANTS = {"plain": {}, "bias": {"bias": True}, "capped": {"soft_cap": 2.0}, "scaled": {"scale": 0.3}}
@@ -116,17 +116,6 @@ def test_frozen_weights_get_no_gradient() -> None:
     torch.testing.assert_close(gradient, expected)
 
 
-SHAPE = {
-    "vocab_size": 264,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
 SCALED = {
     "gemma2": lambda: Gemma2Config(**SHAPE, head_dim=8, final_logit_softcapping=3.0),
     "granite": lambda: GraniteConfig(**SHAPE, logits_scaling=4.0),

@@ -276,11 +276,7 @@ def test_a_checkpoint_of_another_base_or_of_a_whole_model_is_refused(tmp_path: P
 
 @pytest.mark.parametrize(
     ("changed", "said"),
-    [
-        ({"rank": 2}, "RANK=2"),
-        ({"alpha": 8.0}, "ALPHA=8"),
-        ({"targets": ("q_proj", "up_proj")}, "=q_proj,up_proj"),
-    ],
+    [({"rank": 2}, "RANK=2"), ({"alpha": 8.0}, "ALPHA=8"), ({"targets": ("q_proj", "up_proj")}, "=q_proj,up_proj")],
 )
 def test_a_checkpoint_of_an_adapter_with_other_settings_is_refused(
     changed: dict[str, Any], said: str, tmp_path: Path

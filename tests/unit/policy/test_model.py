@@ -123,10 +123,7 @@ def with_more_rows(weights: Weights) -> Weights:
     ("changed", "said"),
     [
         (without_the_last_norm, r"lack model\.norm\.weight, which would be random numbers"),
-        (
-            as_torch_compile_names_them,
-            r"lack lm_head.* and \d+ more, .*hold _orig_mod\..*the model does not have",
-        ),
+        (as_torch_compile_names_them, r"lack lm_head.* and \d+ more, .*hold _orig_mod\..*the model does not have"),
         (with_more_rows, r"hold model\.embed_tokens\.weight of shape \(528, 32\) where the model has \(264, 32\)"),
     ],
 )
@@ -181,8 +178,7 @@ def test_without_a_name_a_gpu_of_cuda_is_taken_and_no_other(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("device", "said"),
-    [("cuda:99", ""), ("abacus", ""), ("mps", r".*not on mps.*Expected 'cpu', 'cuda'")],
+    ("device", "said"), [("cuda:99", ""), ("abacus", ""), ("mps", r".*not on mps.*Expected 'cpu', 'cuda'")]
 )
 def test_unusable_device_is_named_and_a_mac_is_told_that_its_gpu_is_not_used(
     device: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -205,17 +201,10 @@ def test_precision_decides_the_dtype_of_products_and_weights_stay_in_fp32(
 
 @pytest.mark.parametrize(
     ("capability", "auto", "frozen"),
-    [
-        ((7, 5), None, torch.float16),
-        ((8, 0), torch.bfloat16, torch.bfloat16),
-        ((9, 0), torch.bfloat16, torch.bfloat16),
-    ],
+    [((7, 5), None, torch.float16), ((8, 0), torch.bfloat16, torch.bfloat16), ((9, 0), torch.bfloat16, torch.bfloat16)],
 )
 def test_gpus_compute_in_bf16_from_ampere_on(
-    capability: tuple[int, int],
-    auto: torch.dtype | None,
-    frozen: torch.dtype,
-    monkeypatch: pytest.MonkeyPatch,
+    capability: tuple[int, int], auto: torch.dtype | None, frozen: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     gpu = torch.device("cuda")

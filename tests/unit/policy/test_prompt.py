@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.instruction import INSTRUCTION, OURS, Asking
-from swarm.policy.prompt import (
-    decode_completion,
-    encode_completion,
-    encode_prompt,
-    switches_thinking_off,
-)
+from swarm.policy.prompt import decode_completion, encode_completion, encode_prompt, switches_thinking_off
 from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import CHAT_TEMPLATE, EOS, NO_SYSTEM_TEMPLATE, make_tokenizer
 

@@ -192,21 +192,6 @@ def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -
     assert same(*weights)
 
 
-def test_external_completions_end_with_end_of_text_only_if_finished() -> None:
-    model = make_model()
-    group = TrainGroup("?", (Completion("ab", True), Completion("ab", False), Completion("", True)), (1.0, 1.0, 1.0))
-    a, b = model.tokenizer("ab", add_special_tokens=False)["input_ids"]
-    rows = encode_groups([group], model, all_rows=True, use_claims=False).rows
-    assert [row.token_ids for row in rows] == [(a, b, model.eos_id), (a, b), (model.eos_id,)]
-
-
-def test_own_completions_keep_the_sampled_ids() -> None:
-    model = make_model()
-    odd = Completion("text that these ids do not encode", True, (250, 3, model.eos_id), (-1.0, -2.0, -3.0))
-    (row,) = encode_groups([TrainGroup("?", (odd,), (1.0,))], model, all_rows=True, use_claims=False).rows
-    assert row.token_ids == (250, 3, model.eos_id)
-
-
 def test_groups_longer_than_the_context_are_left_out_and_counted() -> None:
     model = make_model("gpt2", context=200)
     fits, too_long = make_group(), make_group("?", ("short", "x" * 190), (1.0, -1.0))
@@ -254,8 +239,7 @@ def test_learning_rate_warms_up_linearly_and_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decay", "expected"),
-    [("linear", [5e-6, 7.5e-6, 5e-6, 2.5e-6, 0]), ("cosine", [5e-6, 8.54e-6, 5e-6, 1.46e-6, 0])],
+    ("decay", "expected"), [("linear", [5e-6, 7.5e-6, 5e-6, 2.5e-6, 0]), ("cosine", [5e-6, 8.54e-6, 5e-6, 1.46e-6, 0])]
 )
 def test_learning_rate_falls_to_zero_over_the_run_and_goes_on_so_after_a_restart(
     decay: str, expected: list[float]

@@ -145,11 +145,7 @@ def test_counting_tells_nodes_from_strays(tmp_path: Path) -> None:
     (layout.rollouts_of(RoundKey(0)) / "bob.json.tmp").touch()
     counted = count_files(run_of(layout).store, keys.ROLLOUTS)
     assert counted.nodes == {RoundKey(0): {"alice", "bob"}}
-    assert set(counted.strays) == {
-        "rollouts/round_01",
-        "rollouts/round_0/tmp",
-        "rollouts/round_0/stage_0/bob.json.tmp",
-    }
+    assert set(counted.strays) == {"rollouts/round_01", "rollouts/round_0/tmp", "rollouts/round_0/stage_0/bob.json.tmp"}
 
 
 def test_a_registration_that_is_far_too_long_or_speaks_for_another_is_none(tmp_path: Path) -> None:

@@ -16,12 +16,7 @@ ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050001
 
 
 def decide(
-    machine: Architecture,
-    number: int,
-    *,
-    arch: int | None = None,
-    third: int = 0,
-    allowed: Sequence[str] = ALLOWED,
+    machine: Architecture, number: int, *, arch: int | None = None, third: int = 0, allowed: Sequence[str] = ALLOWED
 ) -> int:
     """What the filter's program answers, run as the kernel runs it."""
     data = struct.pack("=IIQ6Q", number, machine.audit_arch if arch is None else arch, 0, 0, 0, third, 0, 0, 0)

@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 
 from swarm.config.revising import TEMPLATE, Revising, revising
 from swarm.errors import ProtocolError
-from swarm.tasks.revise import (
-    check_context,
-    context_name,
-    context_names,
-    revised,
-    without_context,
-)
+from swarm.tasks.revise import check_context, context_name, context_names, revised, without_context
 from swarm.types import Completion, Origin, Question, RolloutGroup, Turn
 
 QUESTION = Question("What is 2 + 3?", Origin("sums", "tiny", 7, 0, "1"), "5")

@@ -135,24 +135,6 @@ def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: 
     assert time.monotonic() - start < ROOM.wall_s
 
 
-def test_groups_that_are_scored_at_the_same_time_share_one_child(
-    run_shared: RunShared[None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, messages = [question(seed=seed) for seed in range(4)], list[bytes]()
-    call = scoring_process.ScoringProcess.call
-
-    async def noted(process: scoring_process.ScoringProcess, request: bytes, timeout_s: float) -> bytes:
-        messages.append(request)
-        return await call(process, request, timeout_s)
-
-    async def body(scorer: Scorer) -> None:
-        await gather(*(partial(score, scorer, one, tagged(reference(one))) for one in asked))
-
-    monkeypatch.setattr(scoring_process.ScoringProcess, "call", noted)
-    run_shared(body)
-    assert len(messages) == 1
-
-
 def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
     run_shared: RunShared[GroupScore],
 ) -> None:

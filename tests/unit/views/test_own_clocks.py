@@ -81,9 +81,7 @@ def test_a_run_on_own_clocks_has_not_finished_until_every_worker_has(tmp_path: P
     assert "got it after 2" in problem
 
 
-def test_a_run_on_own_clocks_is_whole_without_a_state_file_and_with_a_round_that_some_did_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_run_on_own_clocks_is_whole_without_a_state_file_and_with_a_round_that_some_did_alone(tmp_path: Path) -> None:
     layout = make_own_clocks(tmp_path)
     assert problems(layout) == []
     make_peer(layout, "carol")

@@ -97,10 +97,7 @@ MINIMAL: dict[str, tuple[type[msgspec.Struct], bytes]] = {
         JudgeQuestion,
         b'{"round":3,"node":"anna","profile":"tiny","question_id":"6c","prompt":"1 + 1?","asked_at":1.0}',
     ),
-    "judge_answer": (
-        JudgeAnswer,
-        b'{"peer_id":"anna","round":3,"question_id":"6c","response":"2","answered_at":1.0}',
-    ),
+    "judge_answer": (JudgeAnswer, b'{"peer_id":"anna","round":3,"question_id":"6c","response":"2","answered_at":1.0}'),
     "judged": (
         JudgedRow,
         b'{"timestamp":1.0,"round":3,"node_id":"anna","task":"bf","profile":"tiny","question_id":"6c","reward":0.5,'

@@ -108,9 +108,7 @@ def test_more_groups_than_a_node_may_publish_are_refused_before_any_is_read() ->
 
 
 @pytest.mark.parametrize(
-    "parts",
-    [{"x": "0" * 64}, {"00": "0" * 64}, {"0": "0" * 63}, {"0": "../../etc/passwd"}, {"-1": "0" * 64}],
-    ids=str,
+    "parts", [{"x": "0" * 64}, {"00": "0" * 64}, {"0": "0" * 63}, {"0": "../../etc/passwd"}, {"-1": "0" * 64}], ids=str
 )
 def test_odd_slots_and_digests_are_malformed(parts: dict[str, str]) -> None:
     assert reason(msgspec.structs.replace(ROLLOUTS, rollouts={}, earlier=parts), Place()) == "malformed"

@@ -83,8 +83,7 @@ def test_as_many_turns_as_a_conversation_may_have_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint",
-    [{}, {"token_ids": [1, 2], "logprobs": [-1]}, {"token_ids": [-1], "logprobs": [-1]}, {"token_ids": "1"}],
+    "hint", [{}, {"token_ids": [1, 2], "logprobs": [-1]}, {"token_ids": [-1], "logprobs": [-1]}, {"token_ids": "1"}]
 )
 def test_token_ids_are_there_of_all_turns_or_of_none(hint: dict[str, Any]) -> None:
     said = document()

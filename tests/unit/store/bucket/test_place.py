@@ -83,10 +83,7 @@ def test_credentials_come_from_the_usual_file_of_the_profile(tmp_path: Path) -> 
         "[default]\naws_access_key_id=A\naws_secret_access_key=B\n[work]\naws_access_key_id=C\naws_secret_access_key=D%x\n"
     )
     (tmp_path / "config").write_text("[profile work]\nregion=eu-north-1\nendpoint_url=http://127.0.0.1:9\n")
-    files = {
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
-        "AWS_CONFIG_FILE": str(tmp_path / "config"),
-    }
+    files = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"), "AWS_CONFIG_FILE": str(tmp_path / "config")}
     work = open_bucket(bucket_url("s3://mine"), files | {"AWS_PROFILE": "work"})
     assert keys_of(work) == ("C", "D%x", None)
     assert (work.config["region"], work.config["endpoint"]) == ("eu-north-1", "http://127.0.0.1:9")

@@ -57,10 +57,7 @@ ITERATIONS = {
     "all": (["assert all(map(first, ['ab', 'cd']))"], RIGHT),
     "zip": (["for got, want in zip(map(first, ['ab', 'cd']), 'ac'):\n    assert got == want"], RIGHT),
     "any": (["assert not any(map(first, ['', '']))"], "def first(s): return s"),
-    "iter": (
-        ["left = iter('ab')\nassert not any(iter(lambda: first(next(left, '')), ''))"],
-        "def first(s): return ''",
-    ),
+    "iter": (["left = iter('ab')\nassert not any(iter(lambda: first(next(left, '')), ''))"], "def first(s): return ''"),
 }
 TASKS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "mbpp": (MBPP, OF_MBPP),
@@ -113,9 +110,7 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(score: 
     assert found.killed == 0
 
 
-def test_a_check_function_is_called_with_the_entry_point_and_the_prompt_stands_before_the_answer(
-    score: Score,
-) -> None:
+def test_a_check_function_is_called_with_the_entry_point_and_the_prompt_stands_before_the_answer(score: Score) -> None:
     answers = ["def total(numbers: List[int]): return sum(numbers)", "return sum(numbers)", "def total(n): return 0"]
     assert score("human_eval", answers).rewards == (1, 0, 0)
 

@@ -78,8 +78,6 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     ("line", "why"),
     [
         ('{"question": "a", "answer": "1"', "truncated"),
-        ('{"question": "a" "answer": "1"}', r"\(byte 17\)"),
-        ("{'question': 'a'}", r"object keys must be strings \(byte 1\)"),
         ("What is 2 + 3?", r"'What is 2 \+ 3\?': .*\(byte 0\)"),
         ('["a", "1"]', "got"),
     ],
