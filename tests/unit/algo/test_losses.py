@@ -72,18 +72,13 @@ def clipped_weight(rows: Sequence[Row], advantages: Sequence[float]) -> list[flo
     return [-min(max(math.exp(n - o), 0.8), 1.28) * a * n for n, o, a in pairs]
 
 
-def masked_sequence(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
-    """All rows are the own policy's here: nothing is masked."""
-    return token_mean(rows, advantages)
-
-
 FORMULAS: dict[str, tuple[Callable[[Sequence[Row], Sequence[float]], list[float]], int]] = {
     "grpo": (token_mean, 100),
     "grpo_sequence": (sequence_mean, 7),
     "dr_grpo": (token_mean, 7 * 20),
     "gspo": (sequence_ratio, 7),
     "cispo": (clipped_weight, 100),
-    "grpo_masked": (masked_sequence, 100),
+    "grpo_masked": (token_mean, 100),  # all rows are the own policy's here: nothing is masked
 }
 
 

@@ -45,9 +45,7 @@ def test_a_file_of_ones_own_is_never_read_because_an_experiment_names_it(
     refused(layout, {"t": {"dataset": str(private), **sha256}})
 
 
-@pytest.mark.parametrize(
-    "named", ["/etc/hosts", "../private.csv", "~/private.csv", "a/b.csv", "..", "", "a\x1b[2J.csv"]
-)
+@pytest.mark.parametrize("named", ["/etc/hosts", "../private.csv", "~/private.csv", "", "a\x1b[2J.csv"])
 def test_datasets_of_an_experiment_are_names_of_files(layout: Layout, named: str) -> None:
     refused(layout, {"t": {"dataset": named, "sha256": SHA256}})
 

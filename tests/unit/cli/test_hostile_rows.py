@@ -37,17 +37,8 @@ START = (
     '"settings":{"tasks":[1]},"machine":{"gpus":[1]}}'
 )
 WORDS = (
-    "\x1b[2J",
-    "\x9b2J",
-    "\u202eevil",
-    "\u2066\u200b\u200e",
-    "=cmd|' /C calc'!A0",
-    "+1",
-    "-1",
-    "@x",
-    "\tx",
-    "\rx",
-    "",
+    *("\x1b[2J", "\x9b2J", "\u202eevil", "\u2066\u200b\u200e"),
+    *("=cmd|' /C calc'!A0", "+1", "-1", "@x", "\tx", "\rx", ""),
 )
 numbers = st.one_of(st.sampled_from(LITERALS), st.integers().map(str), st.floats().map(json.dumps))
 

@@ -75,16 +75,6 @@ def test_a_status_that_is_watched_ends_with_its_experiment(tmp_path: Path) -> No
     assert run(["status", "--watch", "--path", str(tmp_path), "--experiment", "exp"]) == 0
 
 
-def test_following_shows_events_of_a_node_that_joins(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    command = swarm("logs", "-f", "--event", "node.*", "--path", str(tmp_path), "--experiment", "exp")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        wait_for(process.stdout, "bob")
-        append_events(layout, "carol", make_event("node.started", 1e9 + 1))
-        wait_for(process.stdout, "carol")
-        process.terminate()
-
-
 def test_an_error_that_quotes_a_stranger_is_nothing_a_terminal_would_obey(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,9 +24,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ("line", "code"),
     [
         ("ok       folder: write time", 32),
-        ("warning  nodes: alive", 33),
         ("failure  folder: rename", 31),
-        ("swarm: no experiment 'other'", 31),
         ("round    4  5/9 done  reward 0.5", 1),
         ("12:00:00.123 alice        error    checkpoint.failed", 31),
     ],

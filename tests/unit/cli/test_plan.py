@@ -22,14 +22,6 @@ from swarm.planner.plan import Plan, choose
 from swarm.tasks.python.template import CONVERSATION, SOURCE
 from tests.unit.planner.factories import QWEN as KNOWN
 
-ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
-
-
-def have(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    memory = DeviceMemory(device="cpu", free=free, total=10**10, host_free=free)
-    monkeypatch.setattr(planner, "device_memory", lambda _: memory)
-
-
 QWEN = {
     "model_type": "qwen2",
     "architectures": ["Qwen2ForCausalLM"],

@@ -15,17 +15,8 @@ from tests.unit.cli.conftest import Typed
 from tests.unit.views.factories import make_experiment, set_clock
 
 LOOKING = (
-    "status",
-    "status --json",
-    "logs",
-    "inspect",
-    "summary",
-    "validate --partial",
-    "export --table rewards -o -",
-    "doctor --seconds 0.1",
-    "web --export page.html",
-    "down",
-    "keys show --known",
+    *("status", "status --json", "logs", "inspect", "summary", "validate --partial", "export --table rewards -o -"),
+    *("doctor --seconds 0.1", "web --export page.html", "down", "keys show --known"),
 )
 
 

@@ -31,12 +31,10 @@ def test_each_member_is_named_with_how_far_and_how_late_it_is() -> None:
 
 
 def test_the_doctor_says_what_is_in_order() -> None:
-    assert verdicts(Replication("lab", "lab", [BEN], [])) == {
-        "Syncthing": (Verdict.OK, "each subtree comes from its owner alone; this machine is lab"),
-        "connected": (Verdict.OK, "1 of 1 others"),
-        "here": (Verdict.OK, "0 B of the others' to come"),
-        "heartbeats come late by": (Verdict.OK, "ben 0.9 s"),
-    }
+    found = verdicts(Replication("lab", "lab", [BEN], []))
+    assert {name: verdict for name, (verdict, _) in found.items()} == dict.fromkeys(
+        ("Syncthing", "connected", "here", "heartbeats come late by"), Verdict.OK
+    )
 
 
 def test_the_doctor_says_what_is_not() -> None:
