@@ -12,14 +12,14 @@ from swarm.cli.progress import UpProgress, stopping_line
 from swarm.records.stream import EventStream
 from tests.layout import Layout
 from tests.unit.cli.swarms import swarm_of
-from tests.unit.views.factories import append, make_row, run_of
+from tests.unit.views.factories import add_row, append, run_of
 
 
 def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixture[str], **settings: Any) -> list[str]:
     """What is said of each round, if these rows come in one after the other."""
     progress = UpProgress(run_of(layout), swarm_of(**settings))
     for node, number in rows:
-        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
+        add_row(layout, node, number)
         progress.show_new(wait_for_all=True)
     return [" ".join(line.split()[1:4] + line.split()[-2:]) for line in capsys.readouterr().out.splitlines()]
 
@@ -58,10 +58,10 @@ def test_what_a_stranger_logs_neither_ends_a_round_nor_is_shown(
     progress = UpProgress(run_of(layout), swarm_of())
     said = {"timestamp": 1.0, "level": "warning", "event": "node.odd"}
     for node in ("mallory", "coordinator"):
-        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, 8, my_reward=1.0)))
+        add_row(layout, node, 8, my_reward=1.0)
         append(layout.events_file(node), msgspec.json.encode(said))
     for node in ("alice", "mallory", "bob"):
-        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, 0, my_reward=0.5)))
+        add_row(layout, node, 0, my_reward=0.5)
         progress.show_new(wait_for_all=True)
     warning, line = capsys.readouterr().out.splitlines()
     assert "coordinator" in warning
@@ -89,9 +89,8 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
     layout = Layout(tmp_path, "exp")
     progress = UpProgress(run_of(layout), swarm_of())
     for node, tagged, worth in (("alice", 0.125, 0.4), ("bob", 0.5, 0.8)):
-        row = make_row(layout, node, 0, my_reward=tagged * worth, answer_tag_rate=tagged)
-        append(layout.metrics_file(node), msgspec.json.encode(row))
-    append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 1, my_reward=0.0)))
+        add_row(layout, node, 0, my_reward=tagged * worth, answer_tag_rate=tagged)
+    add_row(layout, "bob", 1, my_reward=0.0)
     progress.show_new()
     first, second = capsys.readouterr().out.splitlines()
     assert "reward 0.225 (0.050 to 0.400)  tagged  31% x 0.720  external" in first
@@ -103,8 +102,7 @@ def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:
     progress = UpProgress(run_of(layout), swarm_of())
     assert "no round has shown yet how long a step takes" in stopping_line(progress.pace)
     for node, seconds in (("alice", 2.0), ("bob", 40.0)):
-        row = make_row(layout, node, 0, seconds_generate=seconds, seconds_score=1.0, seconds_train=3.0)
-        append(layout.metrics_file(node), msgspec.json.encode(row))
+        add_row(layout, node, 0, seconds_generate=seconds, seconds_score=1.0, seconds_train=3.0)
     progress.show_new()
     assert "lately a step took 41s at most" in stopping_line(progress.pace)
     assert "Ctrl-C once more ends them at once" in stopping_line(progress.pace)
@@ -119,7 +117,7 @@ def test_where_requests_are_paid_for_what_nodes_logged_is_read_no_more_than_ever
     progress = UpProgress(run_of(layout), swarm_of(path="s3://mine"))
     for number in range(3):
         for node in ("alice", "bob"):
-            append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
+            add_row(layout, node, number)
         progress.show_new(wait_for_all=True)
     assert len(looks) == 1, "for the first minute"
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0", "1", "2"]
@@ -129,8 +127,7 @@ def foreseen(layout: Layout, *rounds: int, **changes: Any) -> UpProgress:
     progress = UpProgress(run_of(layout), swarm_of(model=("gpt2",)))
     for number in rounds:
         for node in ("alice", "bob"):
-            row = make_row(layout, node, number, local_groups=4, finished_rate=1.0, **changes)
-            append(layout.metrics_file(node), msgspec.json.encode(row))
+            add_row(layout, node, number, local_groups=4, finished_rate=1.0, **changes)
         progress.show_new(wait_for_all=True)
     return progress
 

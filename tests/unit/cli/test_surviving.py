@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
 from swarm.cli import progress as progress_module
@@ -15,7 +14,7 @@ from swarm.cli import up
 from swarm.cli.progress import Surviving, UpProgress
 from swarm.cli.supervisor import DaemonChild, Supervisor
 from tests.unit.cli.swarms import swarm_of
-from tests.unit.views.factories import append, make_experiment, make_row, make_state, run_of, write
+from tests.unit.views.factories import add_row, make_experiment, make_state, run_of, write
 
 
 def burst(*_: Any, **__: Any) -> None:
@@ -39,7 +38,7 @@ def test_progress_fails_without_ending_what_it_shows(
     layout = make_experiment(tmp_path)
     monkeypatch.setattr(progress_module if broken == "round_line" else UpProgress, broken, burst)
     progress = UpProgress(run_of(layout), swarm_of())
-    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 5)))
+    add_row(layout, "alice", 5)
     progress.show_new()
     assert capsys.readouterr().out.count("OverflowError") <= 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swarm.records.groups import LONGEST_TEXT, Learner, WantedGroups, advantages_of, read_groups
@@ -14,7 +13,7 @@ from swarm.wire.messages import GroupInfo, PolicyInfo, RolloutEntry
 from swarm.wire.turns import TurnEntry
 from tests.layout import Layout
 from tests.objects import KINDS, bounded, put
-from tests.unit.views.factories import append, make_experiment, make_rollouts, make_row, run_of, write
+from tests.unit.views.factories import add_row, append, make_experiment, make_rollouts, run_of, write
 
 
 def groups_of(layout: Layout, most: int = 100, **wanted: object) -> list[str]:
@@ -67,7 +66,7 @@ def test_a_conversation_has_its_earlier_turns(tmp_path: Path) -> None:
 def test_who_trained_on_a_group_is_what_rows_say(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     for number, named in ((2, ["alice/2/0/0", "alice/2/0/00"]), (3, ["alice/2/0/0"]), (3, ["alice/2/0/0"])):
-        append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", number, trained_on=named)))
+        add_row(layout, "bob", number, trained_on=named)
     append(layout.metrics_file("bob"), b'no row "alice/2/0/0"')
     alice, bob = read_groups(run_of(layout), WantedGroups(), 9).groups
     assert alice.trained_on == (Learner("bob", 2), Learner("bob", 3))

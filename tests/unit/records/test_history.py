@@ -18,7 +18,7 @@ from swarm.records.history import COLUMNS, HistoryReader, HistoryRoom, NodeHisto
 from swarm.store.run import Run
 from tests.layout import Layout
 from tests.unit.records.counting import Counting
-from tests.unit.views.factories import append, make_experiment, make_round, make_row, run_of
+from tests.unit.views.factories import add_row, make_experiment, make_round, run_of
 
 
 def line(round_: int, **fields: Any) -> bytes:
@@ -179,7 +179,7 @@ def test_a_file_that_was_replaced_begins_a_new_epoch(tmp_path: Path) -> None:
     reader = HistoryReader(run_of(layout))
     before = reader.look()["alice"]
     layout.metrics_file("alice").unlink()
-    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 0)))
+    add_row(layout, "alice", 0)
     after = reader.look()["alice"]
     assert len(after) == 1
     assert after.epoch > before.epoch

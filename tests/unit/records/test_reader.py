@@ -28,6 +28,7 @@ from tests.layout import Layout
 from tests.unit.records.counting import Counting
 from tests.unit.views.factories import (
     START,
+    add_row,
     append,
     append_events,
     make_event,
@@ -70,7 +71,7 @@ def test_an_experiment_that_was_deleted_and_begun_again_is_read_from_its_beginni
     look(run_of(layout), reader)
     shutil.rmtree(layout.root)
     layout.logs.mkdir(parents=True)
-    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 0, my_reward=0.5)))
+    add_row(layout, "alice", 0, my_reward=0.5)
     append_events(layout, "alice", make_event("node.starting", START))
     now = reader.refresh()
     assert now.progress["alice"].rewards == {0: 0.5}
@@ -117,7 +118,7 @@ def test_junk_and_unknown_versions_are_counted_and_left_out(tmp_path: Path) -> N
 def test_of_a_round_that_was_done_twice_the_last_row_counts_and_rewards_without_bounds_never(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=3)
     for number, reward in ((1, 0.5), (2, 1e300), (3, -1.0)):
-        append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", number, my_reward=reward)))
+        add_row(layout, "alice", number, my_reward=reward)
     counted = [(row.round, row.my_reward) for row in read_metrics(run_of(layout))["alice"]]
     assert counted == [(0, reward_of(0)), (1, 0.5), (2, reward_of(2))]
     assert snapshot(run_of(layout)).progress["alice"].rewards == dict(counted)

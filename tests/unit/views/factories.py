@@ -90,6 +90,11 @@ def make_row(layout: Layout, node: str, number: int, **fields: Any) -> MetricsRo
     return MetricsRow(**(base | fields))
 
 
+def add_row(layout: Layout, node: str, number: int, **fields: Any) -> None:
+    """A node has written one row more."""
+    append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number, **fields)))
+
+
 def make_rollouts(node: str, key: RoundKey, **fields: Any) -> RolloutFile:
     entries = [
         RolloutEntry(prompt="1 + 1?", response="<answer>2</answer>", reward=1.0),

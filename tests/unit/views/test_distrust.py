@@ -11,7 +11,7 @@ from swarm.records.progress import MOST_SAID_OF, NodeProgress
 from swarm.views.distrust import MOST_LINES, MOST_TOLD, Distrust, distrusted
 from swarm.views.status import Status, StatusReader, render
 from tests.layout import Layout
-from tests.unit.views.factories import START, append, make_experiment, make_row, run_of
+from tests.unit.views.factories import START, add_row, make_experiment, run_of
 
 
 def read(layout: Layout) -> Status:
@@ -20,7 +20,7 @@ def read(layout: Layout) -> Status:
 
 def told(layout: Layout, node: str, *rows: dict[str, Any]) -> None:
     for number, columns in enumerate(rows):
-        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number, **columns)))
+        add_row(layout, node, number, **columns)
 
 
 def test_a_peer_is_named_with_what_was_refused_why_by_how_many_and_who_quarantined_it(tmp_path: Path) -> None:

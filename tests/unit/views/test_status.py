@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from swarm.records.finished import NO_REWARDS
@@ -16,12 +14,11 @@ from swarm.views.status import NodeStatus, Status, StatusReader, render
 from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
-    append,
+    add_row,
     make_experiment,
     make_peer,
     make_rollouts,
     make_round,
-    make_row,
     make_state,
     run_of,
     set_clock,
@@ -38,10 +35,6 @@ def read(layout: Layout, now: float = NOW) -> Status:
 def node_of(status: Status, name: str) -> NodeStatus:
     (found,) = [node for node in status.nodes if node.node == name]
     return found
-
-
-def add_row(layout: Layout, node: str, number: int, **fields: Any) -> None:
-    append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number, **fields)))
 
 
 def test_the_open_round_and_what_it_has_so_far(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from swarm.wire.messages import RewardFile
 from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
-    append,
+    add_row,
     append_events,
     make_event,
     make_experiment,
@@ -210,8 +210,7 @@ def test_submitted_rewards_must_be_what_was_measured(tmp_path: Path, text: str, 
 
 def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
-    row = make_row(layout, "bob", 2, cumulative_reward=make_row(layout, "bob", 2).cumulative_reward + reward_of(2))
-    append(layout.metrics_file("bob"), msgspec.json.encode(row))
+    add_row(layout, "bob", 2, cumulative_reward=make_row(layout, "bob", 2).cumulative_reward + reward_of(2))
     report = check(layout)
     assert failed(report) == ["one metrics row per node and round"]
     assert "expected one row for round 2, stage 0, got 2" in problems(report)

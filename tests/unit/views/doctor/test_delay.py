@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swarm.config import Settings
@@ -12,7 +11,7 @@ from swarm.store.health import FileSystem
 from swarm.views.doctor import place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import OK, WARNING, look, make_patient
-from tests.unit.views.factories import append, make_row
+from tests.unit.views.factories import add_row
 
 DRIVE, LOCAL = FileSystem("fuse", "/content/drive", False), FileSystem("ext4", "/", True)
 SETTINGS = Settings(path="/content/drive/MyDrive/swarm", experiment="demo")
@@ -53,8 +52,7 @@ def test_others_are_not(kind: FileSystem) -> None:
 def test_the_delays_are_those_of_the_nodes_rows(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     for node, delays in (("anna", [20.0, -1.0]), ("anna", []), ("ben", [40.0])):
-        row = make_row(layout, node, 0, publish_to_pool=delays)
-        append(layout.metrics_file(node), msgspec.json.encode(row))
+        add_row(layout, node, 0, publish_to_pool=delays)
     finding = look(place.check_delay, make_patient(tmp_path))[place.PUBLISHED]
     assert finding.verdict is WARNING
     assert finding.measured.startswith("median 30 s, 99th percentile 40 s, of 2 files")
