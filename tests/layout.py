@@ -58,10 +58,6 @@ class Layout:
         return self.root / keys.REWARDS
 
     @property
-    def judge_questions(self) -> Path:
-        return self.root / keys.JUDGE_QUESTIONS
-
-    @property
     def judge_answers(self) -> Path:
         return self.root / keys.JUDGE_ANSWERS
 
@@ -105,14 +101,8 @@ class Layout:
     def winners_file(self, round_: int, node: str) -> Path:
         return self.root / keys.winners(round_, node)
 
-    def judge_questions_of(self, round_: int) -> Path:
-        return self.root / f"{keys.JUDGE_QUESTIONS}/round_{round_}"
-
     def judge_question_file(self, round_: int, node: str) -> Path:
         return self.root / keys.judge_question(round_, node)
-
-    def judge_answers_of(self, round_: int) -> Path:
-        return self.root / keys.judge_answers(round_)
 
     def judge_answer_file(self, round_: int, node: str) -> Path:
         return self.root / keys.judge_answer(round_, node)

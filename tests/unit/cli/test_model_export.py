@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ import torch
 from msgspec.json import encode
 from transformers import AutoModelForCausalLM
 
-from swarm.cli.main import run
 from swarm.policy import hub
 from swarm.policy.embedded import embedded_path
 from swarm.policy.peft_form import SavedAdapter
 from tests.layout import Layout
+from tests.unit.cli.conftest import Typed
 from tests.unit.policy.test_lora import close
 from tests.unit.policy.test_merging import IDS, saved_adapter
 from tests.unit.views.factories import append, make_experiment, make_start
@@ -31,24 +32,21 @@ def layout(tmp_path: Path) -> Layout:
     return layout
 
 
-def export(layout: Layout, *words: str) -> int:
-    return run(["model", "export", *words, "--path", str(layout.path), "--experiment", layout.experiment])
+@pytest.fixture
+def export(layout: Layout, typed: Typed) -> Typed:
+    return partial(typed, "model", "export", "alice", "--path", layout.path, "--experiment", layout.experiment, "-o")
 
 
-def test_a_model_comes_with_its_files_and_a_card_and_overwrites_nothing(
-    layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_comes_with_its_files_and_a_card_and_overwrites_nothing(export: Typed, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    assert export(layout, "alice", "-o", str(target)) == 0
-    assert "after 3 rounds" in capsys.readouterr().out
+    assert "after 3 rounds" in export(target).out
     assert sorted(file.name for file in target.iterdir()) == ["README.md", "config.json", "model.safetensors"]
     assert (target / "model.safetensors").read_bytes() == b"weights"
     assert "What it was trained on" in (target / "README.md").read_text()
-    assert export(layout, "alice", "-o", str(target)) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "is there already" in export(target, code=2).err
 
 
-def test_the_card_has_the_exam_and_nothing_of_this_machine(layout: Layout, tmp_path: Path) -> None:
+def test_the_card_has_the_exam_and_nothing_of_this_machine(layout: Layout, export: Typed, tmp_path: Path) -> None:
     command = f"HF=hf_abcdefghijklmn swarm up --path {layout.path} --seed 7"
     said = {"seed": 7, "model": ["/home/ada/secret"], "system_prompt": "mail ada", "mirror": "s3://ada/x"}
     start = make_start(layout, "alice", settings=said, command=command)
@@ -56,7 +54,7 @@ def test_the_card_has_the_exam_and_nothing_of_this_machine(layout: Layout, tmp_p
     exam = {"node_id": "alice", "model": "m", "rounds_done": 3, "task": "bf", "n": 8}
     row = exam | {"pass_at_1": 0.5, "mean_reward": 0.5, "answered": 1}
     layout.exam_file.write_bytes(encode([row]))
-    assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
+    export(tmp_path / "out")
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| `SEED` | 7 |" in card
     assert "| `MODEL_NAME` | (of this machine) |" in card
@@ -65,34 +63,34 @@ def test_the_card_has_the_exam_and_nothing_of_this_machine(layout: Layout, tmp_p
     assert "| bf | 8 | - | 0.500 | - | 0.500 |" in card
 
 
-def test_an_exam_that_cannot_be_read_is_left_out(layout: Layout, tmp_path: Path) -> None:
+def test_an_exam_that_cannot_be_read_is_left_out(layout: Layout, export: Typed, tmp_path: Path) -> None:
     layout.exam_file.write_text("[{")
-    assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
+    export(tmp_path / "out")
 
 
-def test_links_in_a_checkpoint_are_not_followed(layout: Layout, tmp_path: Path) -> None:
+def test_links_in_a_checkpoint_are_not_followed(layout: Layout, export: Typed, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     os.symlink(secret, layout.checkpoint(3, "alice") / "model" / "notes.txt")
-    export(layout, "alice", "-o", str(tmp_path / "out"))
+    export(tmp_path / "out", codes=(0, 1, 2))
     assert not (tmp_path / "out" / "notes.txt").exists()
 
 
 @pytest.fixture
-def adapted(layout: Layout, tmp_path: Path) -> Layout:
+def adapted(layout: Layout, tmp_path: Path) -> None:
     """Alice's checkpoint is one of an adapter."""
     model = layout.checkpoint(3, "alice") / "model"
     shutil.rmtree(model)
     saved_adapter("tiny-2-qwen2", tmp_path / "saved")[0].rename(model)
-    return layout
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT asks for
-def test_an_adapter_comes_as_peft_loads_it_with_a_card_that_names_its_base(adapted: Layout, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("adapted")
+def test_an_adapter_comes_as_peft_loads_it_with_a_card_that_names_its_base(export: Typed, tmp_path: Path) -> None:
     from peft import PeftModel  # here: its import takes four seconds
 
     target = tmp_path / "out"
-    assert export(adapted, "alice", "-o", str(target)) == 0
+    export(target)
     base = AutoModelForCausalLM.from_pretrained(str(embedded_path("tiny-2-qwen2")))
     with torch.no_grad():
         theirs = PeftModel.from_pretrained(base, str(target))(IDS).logits
@@ -103,12 +101,10 @@ def test_an_adapter_comes_as_peft_loads_it_with_a_card_that_names_its_base(adapt
     assert 'embedded_path("tiny-2-qwen2")' in card
 
 
-def test_merged_it_is_a_whole_model_whose_card_says_so(
-    adapted: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("adapted")
+def test_merged_it_is_a_whole_model_whose_card_says_so(export: Typed, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    assert export(adapted, "alice", "--merged", "-o", str(target)) == 0
-    assert f"wrote the model of alice after 3 rounds to {target}" in capsys.readouterr().out
+    assert f"wrote the model of alice after 3 rounds to {target}" in export(target, "--merged").out
     card = (target / "README.md").read_text()
     assert "library_name: transformers" in card
     assert "added to the weights of tiny-2-qwen2 as its files have them" in " ".join(card.split())
@@ -117,20 +113,18 @@ def test_merged_it_is_a_whole_model_whose_card_says_so(
 
 @pytest.mark.parametrize("base", ["mallory/any", "/models/any", "../any"])
 def test_a_base_that_the_place_names_is_neither_fetched_nor_opened(
-    layout: Layout, base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    layout: Layout, export: Typed, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = layout.checkpoint(3, "alice") / "model"
     (model / "config.json").unlink()
     (model / "adapter_config.json").write_bytes(SavedAdapter("LORA", base, 2, 1.0, "all-linear").encoded())
     asked: list[str] = []
     monkeypatch.setattr(hub, "look_up", lambda name, token=None: asked.append(name))
-    assert export(layout, "alice", "--merged", "-o", str(tmp_path / "out")) != 0
-    assert "set MODEL_NAME" in capsys.readouterr().err
+    assert "set MODEL_NAME" in export(tmp_path / "out", "--merged", codes=(1, 2)).err
     assert not asked
     assert not (tmp_path / "out").exists()
 
 
-def test_a_whole_model_is_not_merged(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export(layout, "alice", "--merged", "-o", str(tmp_path / "out")) == 2
-    assert "holds a whole model already" in capsys.readouterr().err
+def test_a_whole_model_is_not_merged(export: Typed, tmp_path: Path) -> None:
+    assert "holds a whole model already" in export(tmp_path / "out", "--merged", code=2).err
     assert not (tmp_path / "out").exists()

@@ -16,9 +16,8 @@ from swarm.cli.run_flags import UP_DEFAULTS, NodeFlags, RunFlags
 from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.wire import keys
-from swarm.wire.codec import encode
-from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
+from tests.unit.cli.test_joining import begin as begin_in
 
 REAL = "openai-community/gpt2"
 
@@ -36,9 +35,7 @@ def of_up(**flags: Any) -> Settings:
 def begin(place: Path, profile: str, *, rounds: bool = True, **more: Any) -> None:
     """An experiment `demo` of that profile."""
     layout = Layout(place, "demo")
-    identity = Settings(profile=profile).experiment_identity() | more  # type: ignore[arg-type]
-    file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="clock", identity=identity, max_rounds=9)
-    layout.run.store.put(keys.EXPERIMENT, encode(file))
+    begin_in(layout, Settings(profile=profile, max_rounds=9), **more)  # type: ignore[arg-type]
     if rounds:
         layout.root.joinpath(keys.ROLLOUTS, "round_0").mkdir(parents=True, exist_ok=True)
 
