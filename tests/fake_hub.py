@@ -11,6 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+from huggingface_hub import constants
+
 COMMIT = "c0ffee" + "0" * 34
 REFUSALS = {
     "missing": (404, {"X-Error-Code": "RepoNotFound"}),
@@ -89,6 +92,12 @@ class _Answer(BaseHTTPRequestHandler):
         self.end_headers()
         if body:
             self.wfile.write(data)
+
+
+def go_to(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HF_ENDPOINT does, which the client reads at its import."""
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
 
 
 def _about(file: Path) -> dict[str, Any]:

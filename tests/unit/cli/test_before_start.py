@@ -9,15 +9,15 @@ import pytest
 from huggingface_hub import constants
 
 from swarm.cli import before_start, up
-from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import ModelError
 from swarm.policy.embedded import embedded_path
 from swarm.store.folder import place
 from swarm.store.health import Room
 from swarm.store.place import open_place
-from tests.fake_hub import FakeHub, fake_hub
+from tests.fake_hub import FakeHub, fake_hub, go_to
 from tests.permissions import permissions_count
+from tests.unit.cli.conftest import Typed
 
 NAME = "owner/small"
 
@@ -26,9 +26,7 @@ NAME = "owner/small"
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """A hub of one model, an empty cache, and commands that would fail the test if they started anything."""
     with fake_hub(NAME, embedded_path("tiny-2-qwen2")) as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.endpoint)
-        template = running.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        go_to(running.endpoint, monkeypatch)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setattr(up, "_run", None)
         yield running
@@ -56,19 +54,14 @@ BAD = {
     ids=lambda given: given if isinstance(given, str) else " ".join(given),
 )
 def test_what_cannot_start_is_refused_once_with_its_cause_and_nothing_is_left(
-    words: list[str],
-    bad: str,
-    hub: FakeHub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], bad: str, hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     variable, value, cause = BAD[bad]
     monkeypatch.setenv(variable, value)
     place = str(tmp_path / "place")
     where = [] if words[0] == "join" else ["--path", place]
-    assert swarm([*(word.format(place=place) for word in words), *where]) == (1 if "hub" in bad else 2)
-    assert capsys.readouterr().err.count(cause) == 1
+    said = typed(*(word.format(place=place) for word in words), *where, code=1 if "hub" in bad else 2)
+    assert said.err.count(cause) == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -106,14 +99,13 @@ def test_a_model_is_fetched_before_nodes_start_visibly(
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
-    words: list[str], below: str, cause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], below: str, cause: str, tmp_path: Path, typed: Typed
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / "loop").symlink_to("loop")
     path = str(tmp_path / below)
-    assert swarm([*words, path] if words == ["join"] else [*words, "--path", path]) == 1
-    said = capsys.readouterr().err.lower()
+    said = typed(*words, *([path] if words == ["join"] else ["--path", path]), code=1).err.lower()
     assert f"--path {path} cannot be used: ".lower() in said
     assert cause in said
 

