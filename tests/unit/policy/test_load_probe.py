@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BartConfig, Lfm2Config, MiniMaxConfig, OpenAIGPTConfig
+from transformers import BartConfig, OpenAIGPTConfig
 from transformers.models.qwen2 import modeling_qwen2
 
 from swarm.errors import ModelError
@@ -21,23 +21,11 @@ from swarm.policy.policy import load_generator, load_policy
 from swarm.policy.settings import GrpoConfig, LoraConfig
 from tests.unit.policy.factories import CPU, make_config, make_model, make_module, make_tokenizer
 
-SMALL = {"vocab_size": 300, "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4}
-UNSUITED = {
+UNSUITED = {  # of all architectures tests/engines/models has one each
     "positions that are ignored": BartConfig(
         vocab_size=300, d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=48, is_decoder=True
     ),
-    "convolutions": Lfm2Config(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, layer_types=["conv", "full_attention"]
-    ),
     "no cache": OpenAIGPTConfig(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=128),
-    "a cache of its own": MiniMaxConfig(
-        **SMALL,
-        intermediate_size=48,
-        num_key_value_heads=2,
-        head_dim=8,
-        num_local_experts=2,
-        max_position_embeddings=128,
-    ),
 }
 
 

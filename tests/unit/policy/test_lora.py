@@ -11,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 
 from benchmarks.together_drift import adapted
 from swarm.errors import CheckpointError, ModelError
@@ -20,7 +19,6 @@ from swarm.policy.batch import encode_groups
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.lora import AdaptedBase
 from swarm.policy.model import LanguageModel, load_model, wrap_model
-from swarm.policy.model_files import resolve_model
 from swarm.policy.policy import JoinedPolicy
 from swarm.policy.settings import GrpoConfig, LoraConfig
 from swarm.policy.shared_base import SharedBase, SharedBases
@@ -300,23 +298,6 @@ def other_base_policy() -> JoinedPolicy:
     model = wrap_model("tiny-qwen2", module, make_tokenizer(), device=CPU, frozen=True)
     shared = SharedBase(model, AdaptedBase("tiny-qwen2", module, None))
     return policy_of(shared, shared.join(LORA))
-
-
-@pytest.mark.parametrize("name", ["tiny-2-qwen2", "tiny-2-gpt2"])
-def test_a_checkpoint_of_an_adapter_is_loaded_as_a_whole_model(name: str, tmp_path: Path) -> None:
-    from peft import PeftModel  # here: its import takes four seconds
-
-    shared, _ = SharedBases().join(name, LORA, device="cpu")
-    model = trained_model(shared, 4)
-    policy_of(shared, model).snapshot().write(str(tmp_path))
-    merged = load_model(str(tmp_path / "model"), device="cpu")
-    ids = torch.tensor([[5, 9, 11, 40, 7, 3]])
-    assert close(logits_of(merged, ids), logits_of(model, ids))
-    assert merged.tokenizer_digest == model.tokenizer_digest
-    theirs = PeftModel.from_pretrained(
-        AutoModelForCausalLM.from_pretrained(resolve_model(name)), str(tmp_path / "model")
-    )
-    assert close(theirs.merge_and_unload()(input_ids=ids).logits, logits_of(model, ids))
 
 
 def test_a_target_that_no_layer_is_called_is_named_with_what_there_is() -> None:
