@@ -66,6 +66,12 @@ def in_memory() -> Run:
     return Run("demo", MemoryPlace().open("anna"), archive=MemoryPlace().open("anna"))
 
 
+def published() -> Run:
+    """In memory, with the files of all rounds."""
+    publish((run := in_memory()).store, files_of())
+    return run
+
+
 @pytest.fixture(params=[name for name in WORLDS if not name.startswith("faulty") and "by path" not in name])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
     with ExitStack() as undo:
@@ -197,8 +203,7 @@ def test_whoever_is_killed_at_any_write_nothing_is_lost_and_the_next_one_ends_it
 
 def test_another_one_may_clean_up_at_any_moment() -> None:
     for at in range(1, 25):
-        run = in_memory()
-        publish(run.store, files_of())
+        run = published()
 
         def other(write: int, done: bool, at: int = at, run: Run = run) -> None:
             if write == at and done:
@@ -211,8 +216,7 @@ def test_another_one_may_clean_up_at_any_moment() -> None:
 
 
 def test_a_file_that_comes_or_changes_while_its_round_is_archived_stays() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     came = {(RoundKey(3), "tom"): b"late\n", (RoundKey(3), "anna"): b"another\n"}
 
     def publishing(write: int, done: bool) -> None:
@@ -225,8 +229,7 @@ def test_a_file_that_comes_or_changes_while_its_round_is_archived_stays() -> Non
 
 
 def test_a_reader_that_counted_before_finds_what_was_archived_meanwhile() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     reader = RolloutFiles(run)
     counted = reader.counted
     janitor(run).clean(KEPT_FROM, NODES)
@@ -234,8 +237,7 @@ def test_a_reader_that_counted_before_finds_what_was_archived_meanwhile() -> Non
 
 
 def test_what_one_may_not_remove_is_told_and_stays_and_is_packed_once() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     strict = refusing(run, StoreError("cannot remove: Operation not permitted"), "remove", "remove_prefix")
     for _ in range(2):
         assert "not permitted" in janitor(strict).clean(KEPT_FROM, NODES).refused
@@ -244,8 +246,7 @@ def test_what_one_may_not_remove_is_told_and_stays_and_is_packed_once() -> None:
 
 
 def test_nothing_goes_that_was_not_announced_before() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     other = refusing(run, StoreError("it is another machine's to write", blocked=True), "put")
     assert "another machine's" in janitor(other).clean(KEPT_FROM, NODES).refused
     assert rounds_in_place(run) == [*range(ROUNDS)]
@@ -268,8 +269,7 @@ def forge(run: Run, round_: int, files: dict[str, bytes], said: dict[str, bytes]
 
 
 def test_an_archive_that_only_says_that_it_has_a_file_takes_it_from_nobody() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     said = {keys.rollout(key, node): data for (key, node), data in files_of(range(KEPT_FROM)).items()}
     for round_ in range(KEPT_FROM):
         of_round = {key: data for key, data in said.items() if f"round_{round_}/" in key}
@@ -281,8 +281,7 @@ def test_an_archive_that_only_says_that_it_has_a_file_takes_it_from_nobody() -> 
 
 
 def test_the_archive_of_an_earlier_run_of_the_same_name_is_not_this_ones() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     key = keys.rollout(RoundKey(0), "old")
     forge(run, 0, {key: b"old"}, {key: b"old"}, created_at=1.0)
     forge(run, 0, {key: b"old"}, {key: b"old"}, experiment="other")
@@ -331,8 +330,7 @@ def test_what_strangers_left_in_an_old_round_goes_with_it_and_not_into_the_archi
 
 
 def test_a_flood_of_names_is_not_archived_and_the_known_ones_are() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     publish(run.store, {(RoundKey(1), f"eve{number:04}"): b"junk" for number in range(500)})
     janitor(run).clean(KEPT_FROM, {"zoe"})
     assert rounds_in_place(run) == [4, 5]
@@ -342,8 +340,7 @@ def test_a_flood_of_names_is_not_archived_and_the_known_ones_are() -> None:
 
 
 def test_a_round_that_is_not_over_is_never_looked_at() -> None:
-    run = in_memory()
-    publish(run.store, files_of())
+    run = published()
     run.store.put("rollouts/round_999999999/stage_0/anna.json", b"forged")
     janitor(run, DELETING).clean(KEPT_FROM, NODES)
     assert rounds_in_place(run) == [4, 5, 999999999]

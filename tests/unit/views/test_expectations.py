@@ -70,8 +70,7 @@ def test_a_worker_that_was_expected_by_name_is_missed_by_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("said", [1, -1, True, "four", [1], {}])
-def test_fewer_than_there_were_and_what_is_no_number_of_workers_expect_nothing(tmp_path: Path, said: object) -> None:
-    layout = make_experiment(tmp_path)
+def test_fewer_than_there_were_and_what_is_no_number_of_workers_expect_nothing(layout: Layout, said: object) -> None:
     says_expected(layout, said)
     says_expected(layout, 10**9, node="bob")  # who does not lead
     assert check(layout).ok
@@ -79,16 +78,14 @@ def test_fewer_than_there_were_and_what_is_no_number_of_workers_expect_nothing(t
 
 @pytest.mark.parametrize(("asked", "number"), [("nodes", 2), ("rounds", 3)])
 def test_the_number_of_workers_or_rounds_that_is_asked_for_is_the_number(
-    tmp_path: Path, asked: str, number: int
+    layout: Layout, asked: str, number: int
 ) -> None:
-    layout = make_experiment(tmp_path)
     says_expected(layout, 2)
     assert [check(layout, **{asked: number + more}).ok for more in (-1, 0, 1)] == [False, True, False]
 
 
 # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_worker_that_ended_before_the_rounds_asked_for_is_named(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_worker_that_ended_before_the_rounds_asked_for_is_named(layout: Layout) -> None:
     with_rows(layout, "bob", rounds=2)
     for file in (layout.rollout_file(RoundKey(2), "bob"), layout.reward_file(RoundKey(2), "bob")):
         file.unlink()
@@ -144,9 +141,8 @@ def test_a_worker_whose_start_alone_is_left_is_missed(tmp_path: Path) -> None:
     ],
 )
 def test_no_run_is_whole_in_which_somebody_was_started_and_did_nothing(
-    tmp_path: Path, role: str, end: list[dict[str, Any]], said: str
+    layout: Layout, role: str, end: list[dict[str, Any]], said: str
 ) -> None:
-    layout = make_experiment(tmp_path)
     append_events(layout, "dora", make_event("node.starting", START), *end)
     starts(layout, "dora", role=role)
     (problem,) = failed(check(layout))[STARTED]
@@ -154,8 +150,7 @@ def test_no_run_is_whole_in_which_somebody_was_started_and_did_nothing(
     assert STARTED not in failed(check(layout, partial=True))
 
 
-def test_who_only_registered_or_came_to_look_did_not_have_to_do_anything(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_who_only_registered_or_came_to_look_did_not_have_to_do_anything(layout: Layout) -> None:
     make_peer(layout, "dora")
     starts(layout, "ella", role="person")
     starts(layout, "clock", role="coordinator")
@@ -171,16 +166,14 @@ def test_who_counts_the_coordinator_among_the_nodes_is_told_how_they_are_counted
     assert "--nodes 4" not in problem
 
 
-def test_a_worker_that_was_started_after_some_rounds_has_rows(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_worker_that_was_started_after_some_rounds_has_rows(layout: Layout) -> None:
     append_events(layout, "dora", make_event("node.starting", START))
     starts(layout, "dora")
     starts(layout, "dora", rounds_done=2)
     assert "started with 2 rounds behind it" in failed(check(layout))[STARTED][0]
 
 
-def test_a_run_that_goes_on_may_have_fewer_rounds_and_workers_that_have_just_come(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_run_that_goes_on_may_have_fewer_rounds_and_workers_that_have_just_come(layout: Layout) -> None:
     says_expected(layout, 2)
     layout.metrics_file("bob").unlink()
     for prefix in (keys.REWARDS, keys.ROLLOUTS):

@@ -49,8 +49,7 @@ def test_the_open_round_and_what_it_has_so_far(tmp_path: Path) -> None:
     assert "round 2, stage 0, open for 4.0s; 2/9 done (22%); 1 rollout files, 1 rewards" in render(status)
 
 
-def test_liveness_is_judged_by_the_age_of_the_heartbeat(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_liveness_is_judged_by_the_age_of_the_heartbeat(layout: Layout) -> None:
     make_peer(layout, "alice", last_seen=NOW - 14)
     make_peer(layout, "bob", last_seen=NOW - 16)
     make_peer(layout, "clock", last_seen=NOW - 1, status="stopped")
@@ -60,15 +59,13 @@ def test_liveness_is_judged_by_the_age_of_the_heartbeat(tmp_path: Path) -> None:
     assert node_of(status, "dora").seen_ago == 0.0
 
 
-def test_a_node_known_from_its_logs_alone_is_shown(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_node_known_from_its_logs_alone_is_shown(layout: Layout) -> None:
     layout.peer_file("bob").unlink()
     assert node_of(read(layout), "bob").status == "?"
     assert "bob" in render(read(layout))
 
 
-def test_before_the_start_and_with_a_broken_state_it_says_so(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_before_the_start_and_with_a_broken_state_it_says_so(layout: Layout, tmp_path: Path) -> None:
     layout.state_file.write_bytes(b'{"round": ')
     assert "cannot be read" in render(read(layout))
     layout.state_file.unlink()
@@ -77,14 +74,12 @@ def test_before_the_start_and_with_a_broken_state_it_says_so(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("model", "role"), [("person", "person"), ("tiny-2-gpt2", "generator")])
-def test_who_is_waited_for_and_trains_nothing_is_shown_as_what_it_is(tmp_path: Path, model: str, role: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_who_is_waited_for_and_trains_nothing_is_shown_as_what_it_is(layout: Layout, model: str, role: str) -> None:
     make_peer(layout, "alice", model=model, trains=False)
     assert [node.role for node in read(layout).nodes if node.node == "alice"] == [role]
 
 
-def test_the_table_fits_a_wide_terminal(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_the_table_fits_a_wide_terminal(layout: Layout) -> None:
     make_peer(layout, "n" * 64, phase="p" * 50, status="s" * 50, node_role="r" * 50, round=10**9)
     assert max(map(len, render(read(layout)).splitlines()[3:])) <= 130
 
@@ -205,16 +200,14 @@ def test_a_row_that_is_newer_than_the_last_heartbeat_says_where_its_node_is(tmp_
     assert alice.state == "waits for a round, 5.0s"
 
 
-def test_a_node_whose_heartbeats_are_missing_is_said_so_by_its_own_pace(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_node_whose_heartbeats_are_missing_is_said_so_by_its_own_pace(layout: Layout) -> None:
     make_peer(layout, "alice", last_seen=NOW - 14, heartbeat_interval=5.0)
     make_peer(layout, "bob", last_seen=NOW - 200, heartbeat_interval=5.0, phase="training")
     assert node_of(read(layout), "alice").seen == "14s (3 beats)"
     assert node_of(read(layout), "bob").state == "silent, 40 heartbeats missed"
 
 
-def test_why_fewer_external_groups_were_trained_on_than_wanted_is_said_by_count(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_why_fewer_external_groups_were_trained_on_than_wanted_is_said_by_count(layout: Layout) -> None:
     make_peer(layout, "alice", last_seen=NOW)
     few = {"external_wanted": 4, "external_groups": 1, "pool_groups": 32, "pool_informative": 1, "peers_heard": 8}
     add_row(layout, "alice", 3, **few, refused_files={"stale": 6})

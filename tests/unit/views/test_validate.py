@@ -157,8 +157,7 @@ def test_only_even_folders_are_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rollouts", "rewards"])
-def test_each_metrics_row_needs_its_files(tmp_path: Path, name: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_each_metrics_row_needs_its_files(layout: Layout, name: str) -> None:
     (layout.root / name / "round_1" / "stage_0" / "bob.json").unlink()
     report = check(layout)
     assert failed(report) == ["files behind every metrics row"]
@@ -177,8 +176,7 @@ def one_by_one(layout: Layout) -> Path:
     return layout.group_file(key, "bob", 0)
 
 
-def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_without(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_without(layout: Layout) -> None:
     first = one_by_one(layout)
     assert failed(check(layout)) == []
     first.write_bytes(first.read_bytes() + b" ")
@@ -200,16 +198,14 @@ def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_
         ("{}", "malformed"),
     ],
 )
-def test_submitted_rewards_must_be_what_was_measured(tmp_path: Path, text: str, said: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_submitted_rewards_must_be_what_was_measured(layout: Layout, text: str, said: str) -> None:
     rewrite_rewards(layout, "alice", 1, text)
     report = check(layout)
     assert failed(report) == ["rewards are what was measured"]
     assert said in problems(report)
 
 
-def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_round_counted_twice_is_caught(layout: Layout) -> None:
     add_row(layout, "bob", 2, cumulative_reward=make_row(layout, "bob", 2).cumulative_reward + reward_of(2))
     report = check(layout)
     assert failed(report) == ["one metrics row per node and round"]
@@ -248,8 +244,7 @@ def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["training_events.jsonl", "stdout.log"])
 @pytest.mark.parametrize("node", ["alice", "clock"])
-def test_empty_logs_are_caught(tmp_path: Path, node: str, name: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_empty_logs_are_caught(layout: Layout, node: str, name: str) -> None:
     (layout.logs / node / name).write_bytes(b"")
     report = check(layout)
     assert failed(report) == ["logs are not empty"]
@@ -258,8 +253,7 @@ def test_empty_logs_are_caught(tmp_path: Path, node: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["training_events.jsonl", "metrics.jsonl"])
 @pytest.mark.parametrize(("line", "said"), [(b'{"torn\n', "1 other"), (b'{"half', "torn")])
-def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, said: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_torn_and_junk_lines_are_caught(layout: Layout, name: str, line: bytes, said: str) -> None:
     with (layout.logs / "alice" / name).open("ab") as out:
         out.write(line)
     report = check(layout)
@@ -275,8 +269,7 @@ STRAYS = (
 
 
 @pytest.mark.parametrize("stray", STRAYS)
-def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_temporary_names_are_caught(layout: Layout, stray: str) -> None:
     (layout.root / stray).parent.mkdir(exist_ok=True)
     (layout.root / stray).touch()
     report = check(layout)
@@ -285,8 +278,7 @@ def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "desktop.ini", "._bob.json", ".stversions", ".nfs0000001"])
-def test_what_systems_and_synchronisers_leave_is_no_fault_and_said(tmp_path: Path, name: str) -> None:
-    layout = make_experiment(tmp_path)
+def test_what_systems_and_synchronisers_leave_is_no_fault_and_said(layout: Layout, name: str) -> None:
     for folder in ("rollouts", "rewards/round_0", "winners/round_0", "peers", "state", "checkpoints"):
         (layout.root / folder).mkdir(exist_ok=True)
         (layout.root / folder / name).touch()
@@ -318,8 +310,7 @@ def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
     ]
 
 
-def test_rounds_without_an_answer_of_a_person_were_not_given_up(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_rounds_without_an_answer_of_a_person_were_not_given_up(layout: Layout) -> None:
     rows = [
         make_row(layout, "anna", n, role="person", local_groups=0, bytes_published=0, my_reward=0) for n in (0, 1, 2)
     ]
@@ -328,8 +319,7 @@ def test_rounds_without_an_answer_of_a_person_were_not_given_up(tmp_path: Path) 
     assert not [note for note in check(layout).notes if "never published" in note]
 
 
-def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(layout: Layout) -> None:
     for node in ("alice", "bob"):
         layout.rollout_file(RoundKey(1), node).unlink()
         file = layout.metrics_file(node)

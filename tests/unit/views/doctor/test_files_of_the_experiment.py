@@ -20,8 +20,7 @@ def state_verdict(layout: Layout, **settings: object) -> tuple[object, str]:
     return found.verdict, found.measured
 
 
-def test_a_state_is_well_or_torn_or_lost_or_of_another_experiment(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_state_is_well_or_torn_or_lost_or_of_another_experiment(layout: Layout) -> None:
     assert state_verdict(layout) == (OK, "3/3 rounds done")
     whole = layout.state_file.read_bytes()
     layout.state_file.write_bytes(whole[:40])
@@ -33,8 +32,7 @@ def test_a_state_is_well_or_torn_or_lost_or_of_another_experiment(tmp_path: Path
     assert state_verdict(layout) == (FAILURE, "of experiment 'copied'")
 
 
-def test_a_clean_folder_has_no_strays(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_a_clean_folder_has_no_strays(layout: Layout) -> None:
     found = look(folder.check_files, make_patient(layout.path, probe=False))
     assert {finding.verdict for finding in found.values()} == {OK}
     assert "rollouts" in found["disk use"].measured
@@ -48,8 +46,7 @@ def test_a_clean_folder_has_no_strays(tmp_path: Path) -> None:
         ("names not in UTF-8", b"\xff.json"),
     ],
 )
-def test_what_should_not_lie_there_is_named_and_nothing_else(tmp_path: Path, check: str, name: str | bytes) -> None:
-    layout = make_experiment(tmp_path)
+def test_what_should_not_lie_there_is_named_and_nothing_else(layout: Layout, check: str, name: str | bytes) -> None:
     place = os.path.join(os.fsencode(layout.rollouts / "round_0" / "stage_0"), os.fsencode(name))
     open(place, "wb").close()
     found = look(folder.check_files, make_patient(layout.path, probe=False))
@@ -70,8 +67,7 @@ def test_half_written_files_count_once_their_node_is_gone(tmp_path: Path) -> Non
     assert alive.verdict is OK
 
 
-def test_the_doctor_does_not_find_its_own_probe(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
+def test_the_doctor_does_not_find_its_own_probe(layout: Layout) -> None:
     probe = layout.root / ".tmp" / "doctor-1"
     probe.mkdir(parents=True)
     (probe / "half").write_bytes(os.urandom(folder.KEPT + 4096))
@@ -80,8 +76,7 @@ def test_the_doctor_does_not_find_its_own_probe(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_too_many_entries_is_surveyed_in_part_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = make_experiment(tmp_path)
     monkeypatch.setattr(folder_health, "MOST_ENTRIES", 10)
     assert look(folder.check_files, make_patient(layout.path, probe=False))["disk use"].verdict is WARNING
