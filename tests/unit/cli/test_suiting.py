@@ -25,6 +25,7 @@ REAL = "openai-community/gpt2"
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    monkeypatch.setattr(commands, "make_ready", lambda _: None)
     return tmp_path
 
 
@@ -104,8 +105,7 @@ def test_a_coordinator_that_begins_an_experiment_of_real_models_asks_the_papers_
     assert started("coordinator", model=REAL, external=4).profile == "rl-swarm"
 
 
-def test_a_worker_that_joins_takes_the_experiments_profile(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+def test_a_worker_that_joins_takes_the_experiments_profile(place: Path) -> None:
     begin(place, "rl-swarm", rounds=False)
     assert started("worker", model=REAL).profile == "rl-swarm"
 
@@ -126,9 +126,8 @@ def test_a_worker_that_joins_takes_the_experiments_profile(place: Path, monkeypa
 )
 @pytest.mark.parametrize("word", ["node", "join"])
 def test_a_model_that_would_be_asked_what_was_made_for_others_is_refused_with_the_way_out(
-    place: Path, monkeypatch: pytest.MonkeyPatch, profile: str, flags: dict[str, str], said: list[str], word: str
+    place: Path, profile: str, flags: dict[str, str], said: list[str], word: str
 ) -> None:
-    monkeypatch.setattr(commands, "make_ready", lambda _: None)
     begin(place, profile)
     given = {"role": "worker", **flags}
     join = partial(commands.joined_as, given["role"], ["swarm", "join"])
@@ -139,17 +138,13 @@ def test_a_model_that_would_be_asked_what_was_made_for_others_is_refused_with_th
 
 
 def test_who_names_the_experiments_profile_means_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "make_ready", lambda _: None)
     begin(place, "tiny-2")
     assert started("worker", model=REAL, profile="tiny-2").profile == "tiny-2"
     monkeypatch.setenv("SWARM_PROFILE", "tiny-2")
     assert started("worker", model=REAL).profile == "tiny-2"
 
 
-def test_tasks_of_ones_own_are_asked_of_any_model_as_they_were_defined(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+def test_tasks_of_ones_own_are_asked_of_any_model_as_they_were_defined(place: Path) -> None:
     begin(place, "tiny-2", task_table={"sums": {"gym": "chain_sum", "max_terms": 3, "scoring": 2}})
     assert started("worker", model=REAL).profile == "tiny-2"
 
@@ -163,7 +158,6 @@ def test_who_begins_an_experiment_without_a_word_about_models_hears_for_whom_it_
 
 
 def test_a_worker_on_its_own_clock_that_begins_asks_the_papers_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "make_ready", lambda _: None)
     monkeypatch.setenv("SWARM_CLOCK", "own")
     assert started("worker", model=REAL).profile == "paper-2"
 

@@ -179,3 +179,24 @@ def test_a_file_of_nothing_but_brackets_is_refused_before_any_of_them_becomes_an
     with pytest.raises(ProtocolError, match="brackets") as refusal:
         decode(data, RolloutFile, "here")
     assert refusal.value.reason == "oversized"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.data())
+def test_a_rollout_file_with_any_value_in_any_place_gives_groups_or_is_refused(assigned: st.DataObject) -> None:
+    document = msgspec.json.decode(encode(ROLLOUTS))
+    places = [document, document["rollouts"], document["rollouts"]["0"][0], document["groups"], document["groups"]["0"]]
+    place = assigned.draw(st.sampled_from(places))
+    place[assigned.draw(st.sampled_from(sorted(place)) | texts)] = assigned.draw(json_values)
+    reason = None
+    try:
+        to_groups(decode(json.dumps(document).encode(), RolloutFile, "here"), "anna", KEY)
+    except ProtocolError as error:
+        reason = error.reason
+    assert reason in (None, "malformed", "wrong_version", "misplaced", "empty", "ragged", "no_origin")
