@@ -52,7 +52,6 @@ LARGEST = defaultdict(lambda: 64 * KIB) | {
     keys.TASKS: 64 * MIB,
 }
 """By the first part of a key: all others are records of 64 kB."""
-RL_SWARM = Path(__file__).parents[1] / "fixtures" / "rl_swarm_run"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from swarm import errors
-from swarm.errors import ProtocolError, SwarmError
+from swarm.errors import SwarmError
 from tests.generate import ROOT, error_tree
 
 DRAWN = re.findall(r"[├└]── (\w+) +(.*?) +(?:exit (\d)|never fatal)$", errors.__doc__ or "", re.MULTILINE)
@@ -32,12 +32,6 @@ def test_errors_end_a_process_with_the_exit_code_that_is_drawn(name: str, code: 
     error = getattr(errors, name)
     assert issubclass(error, SwarmError)
     assert error.exit_code == int(code)
-
-
-def test_a_refusal_carries_its_reason_for_counting_and_its_detail_for_people() -> None:
-    error = ProtocolError("oversized", "anna.json has 9 bytes, the limit is 8")
-    assert (error.reason, error.detail) == ("oversized", "anna.json has 9 bytes, the limit is 8")
-    assert str(error) == "oversized: anna.json has 9 bytes, the limit is 8"
 
 
 PAGE = (ROOT / "docs/errors.md").read_text("utf-8")

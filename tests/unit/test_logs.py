@@ -131,19 +131,6 @@ def test_the_level_filters_the_terminal_and_not_the_folder(tmp_path: Path) -> No
     assert "three" in logs.terminal.getvalue()
 
 
-def test_an_exception_leaves_its_traceback(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    with logs.configure():
-        try:
-            raise ValueError("boo")
-        except ValueError:
-            log.exception("step.failed")
-    (event,) = logs.events()
-    assert event["level"] == "error"
-    assert event["exception"].endswith("ValueError: boo")
-    assert "ValueError: boo" in logs.stdout()
-
-
 def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])  # those of pytest cannot stand such values
     inside_itself: list[object] = []
@@ -269,7 +256,8 @@ def test_a_crash_that_leaves_the_process_is_recorded(tmp_path: Path) -> None:
         1 / 0  # noqa: B018
     (event,) = logs.events()
     assert (event["event"], event["level"]) == ("process.crashed", "critical")
-    assert "ZeroDivisionError" in event["exception"]
+    assert event["exception"].endswith("ZeroDivisionError: division by zero")
+    assert "ZeroDivisionError: division by zero" in logs.stdout()
 
 
 def test_an_error_made_on_purpose_is_no_crash(tmp_path: Path) -> None:
@@ -418,30 +406,24 @@ def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(tmp
     assert "printed early\n" in logs.stdout()
 
 
-def test_a_process_that_fails_before_it_has_a_name_still_says_why(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    with pytest.raises(ScoringError), logs.configure(held=True):
-        raise ScoringError("no child starts")
-    assert logs.names() == ["process.failed"]
-
-
-@pytest.mark.parametrize("refusal", [ConfigError, DuplicateNodeError, ExperimentError, KeyboardInterrupt])
-def test_a_process_that_is_refused_before_it_has_a_name_says_why_on_its_terminal_alone(
-    tmp_path: Path, refusal: type[BaseException]
+@pytest.mark.parametrize(
+    ("failure", "has_a_name", "logged"),
+    [
+        (ScoringError, False, True),
+        (ExperimentError, True, True),
+        *((refusal, False, False) for refusal in (ConfigError, DuplicateNodeError, ExperimentError, KeyboardInterrupt)),
+    ],
+)
+def test_who_fails_says_why_in_the_log_and_who_is_refused_before_it_has_a_name_on_its_terminal_alone(
+    tmp_path: Path, failure: type[BaseException], has_a_name: bool, logged: bool
 ) -> None:
     logs = Logs(tmp_path)
-    with pytest.raises(refusal), logs.configure(held=True):
-        raise refusal("such words")
-    assert logs.names() == []
-    assert ("such words" in logs.terminal.getvalue()) is issubclass(refusal, Exception)
-
-
-def test_a_process_that_fails_once_it_has_a_name_says_why_in_its_log(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    with pytest.raises(ExperimentError), logs.configure(held=True):  # noqa: PT012 - both belong to it
-        begin_files("n1")
-        raise ExperimentError("other settings")
-    assert logs.names() == ["process.failed"]
+    with pytest.raises(failure), logs.configure(held=True):  # noqa: PT012 - both belong to it
+        if has_a_name:
+            begin_files("n1")
+        raise failure("such words")
+    assert logs.names() == ["process.failed"] * logged
+    assert logged or ("such words" in logs.terminal.getvalue()) is issubclass(failure, Exception)
 
 
 # ── one line, exactly once ──────────────────────────────────────────────────────────────────────────────────────────

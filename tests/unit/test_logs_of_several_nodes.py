@@ -41,9 +41,7 @@ class Logs:
         return [event["event"] for event in self.events(node)]
 
     def stdout(self, node: str) -> list[str]:
-        file = self.folder / node / "stdout"
-        assert file is not None
-        return file.read_text().splitlines()
+        return (self.folder / node / "stdout").read_text().splitlines()
 
 
 def test_an_event_of_a_node_is_in_its_files_and_in_nobody_elses(tmp_path: Path) -> None:

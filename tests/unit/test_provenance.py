@@ -103,14 +103,7 @@ def test_a_model_counts_by_its_content_and_one_of_the_hub_by_its_name_alone(tmp_
     assert [after[name] != before[name] for name in before] == [True, False]
 
 
-def test_a_plugin_counts_where_it_joins_in(package: Path) -> None:
+def test_a_plugin_takes_part_where_it_joins_in() -> None:
     on, off = (Settings().with_values({"average_every": every}) for every in (2, 0))
     assert (own_plugins(on), own_plugins(off)) == (("lab",), ())
     assert own_plugins(Settings().with_values({"sinks": ("trackio",)})) == ()
-    inside = package / "plugins" / "lab" / "inside.py"
-    inside.parent.mkdir(parents=True)
-    inside.write_text("x = 1\n")
-    before = [code_digest(judged=False, plugins=own_plugins(one), package=package) for one in (on, off)]
-    inside.write_text("x = 2\n")
-    after = [code_digest(judged=False, plugins=own_plugins(one), package=package) for one in (on, off)]
-    assert [was == now for was, now in zip(before, after, strict=True)] == [False, True]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.soaked import MIB, Measures, Node, drifts, quarters, table
+from tests.chaos.soaked import MIB, Measures, Node, drifts, quarters
 
 FULL = {"rss": 50 * MIB, "descriptors": 12, "watches": 30, "threads": 6, "cpu": 0.0}
 
@@ -52,13 +52,3 @@ def test_what_a_new_process_loads_is_no_drift() -> None:
     found = quarters(run(pids=4))
     assert drifts(found) == []
     assert sum(quarter.processes for quarter in found) >= 4
-
-
-def test_the_table_has_a_column_for_each_quarter() -> None:
-    lines = table(quarters(run()))
-    assert {line.count("|") for line in lines} == {6}
-
-
-def test_of_a_run_without_measures_nothing_is_said() -> None:
-    assert quarters([]) == []
-    assert drifts([]) == []
