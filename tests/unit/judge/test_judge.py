@@ -216,24 +216,16 @@ def refusing_twice(monkeypatch: pytest.MonkeyPatch, run: Run, verb: str, below: 
     return left
 
 
-async def test_a_question_that_could_not_be_written_is_asked_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("verb", "below"), [("put", keys.JUDGE_QUESTIONS), ("get", keys.JUDGE_ANSWERS)])
+async def test_what_could_not_be_asked_or_read_is_asked_and_scored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, below: str
 ) -> None:
     run = make_experiment(tmp_path, "anna")
-    refusing_twice(monkeypatch, run, "put", keys.JUDGE_QUESTIONS)
-    async with judging(run):
-        await until_asked(run, 0, "anna")
-        await until_asked(run, 1, "anna")
-
-
-async def test_an_answer_that_could_not_be_read_is_scored_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_experiment(tmp_path, "anna")
-    left = refusing_twice(monkeypatch, run, "get", keys.JUDGE_ANSWERS)
+    left = refusing_twice(monkeypatch, run, verb, below)
     async with judging(run) as judge:
         await until_asked(run, 0, "anna")
         answer(run, 0, "anna")
+        await until_asked(run, 1, "anna")
         await until(lambda: judge.counts["recorded"])
     assert [row.round for row in rows(run)] == [0]
     assert not left

@@ -117,9 +117,10 @@ def test_what_diloco_remembers_is_in_host_memory_and_copied_into_checkpoints() -
     assert "outer optimizer" not in [found.name for found in plain.parts]
 
 
-def test_a_host_that_is_too_small_for_checkpoints_is_no_fit() -> None:
-    small = device(139, host=2)
-    assert not choose((QWEN,), Settings(), small, nodes=1, in_process=False).fits
+def test_a_host_that_is_too_small_for_checkpoints_is_no_fit_and_of_one_elsewhere_nothing_is_known() -> None:
+    assert not choose((QWEN,), Settings(), device(139, host=2), nodes=1, in_process=False).fits
+    made = choose((QWEN,), Settings(), far_device("60GB", None), nodes=1, in_process=False)
+    assert (made.fits, made.host_needed > 0) == (True, True)
 
 
 def test_models_are_dealt_out_in_turn() -> None:
@@ -161,11 +162,6 @@ def test_the_longest_completion_is_the_last_that_fits() -> None:
         assert not plan(14, max_new_tokens=longest + 1, **forced).fits
     assert plan(2).longest_completion is None
     assert plan(14, max_new_tokens=9).longest_completion == plan(14).longest_completion
-
-
-def test_of_a_device_elsewhere_nothing_of_its_host_is_known() -> None:
-    made = choose((QWEN,), Settings(), far_device("60GB", None), nodes=1, in_process=False)
-    assert (made.fits, made.host_needed > 0) == (True, True)
 
 
 # ── where nothing fits ────────────────────────────────────────────────────────────────────────────────────────────────

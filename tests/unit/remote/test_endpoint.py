@@ -79,19 +79,14 @@ def test_each_question_gets_its_completions_from_as_many_requests() -> None:
     assert (made.name, made.tokenizer, made.repeats) == ("tiny", "", False)
 
 
-def test_a_dialogue_gets_its_next_turn() -> None:
+def test_no_more_requests_are_under_way_than_asked_for_and_a_dialogue_is_sent_whole() -> None:
     said = Dialogue("a?", (Turn("b", True, "c"),))
     with serving() as stub:
-        (answered,) = generator(stub).generate([said], group_size=1, seed=1)
-    assert answered == (SEVEN,)
-    assert [turn["content"] for turn in stub.asked[0].body["messages"]] == [INSTRUCTION, "a?", "b", "c"]
-
-
-def test_no_more_requests_are_under_way_than_asked_for() -> None:
-    with serving() as stub:
-        assert len(ask(generator(stub, concurrency=2), questions=4)) == 4
-    assert len(stub.asked) == 8
-    assert stub.most_at_once <= 2
+        made = generator(stub, concurrency=2)
+        assert made.generate(["?", "?", "?", said], group_size=2, seed=1) == [(SEVEN,) * 2] * 4
+    assert (len(stub.asked), stub.most_at_once <= 2) == (8, True)
+    turns = [[turn["content"] for turn in asked.body["messages"]] for asked in stub.asked]
+    assert turns.count([INSTRUCTION, "a?", "b", "c"]) == 2
 
 
 @pytest.mark.parametrize(

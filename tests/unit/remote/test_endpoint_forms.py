@@ -276,10 +276,7 @@ def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], sai
     endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": "m", **settings}
     with pytest.raises(ConfigError, match=said):
         endpoint_config(Settings(endpoint=endpoint))
-
-
-def test_answers_may_be_stopped_at_by_servers_that_keep_the_string() -> None:
-    config(stop=("</answer>",), extra_body='{"include_stop_str_in_output": true}')
+    config(stop=("</answer>",), extra_body='{"include_stop_str_in_output": true}')  # of servers that keep the string
 
 
 def test_peers_see_no_path_of_this_machine() -> None:

@@ -59,9 +59,7 @@ def test_its_command_is_one_that_swarm_takes(words: list[str]) -> None:
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    assert len(unit_commands()) == 2
-    assert len(containers()) == 2
-    assert len(commands()) == 10
+    assert (len(unit_commands()), len(containers()), len(commands())) == (2, 2, 10)
 
 
 def test_its_variables_are_settings_and_no_secret_is_given_a_value() -> None:

@@ -7,23 +7,13 @@ import pytest
 
 from services.health import main
 from swarm.node.process.host import this_process
-from swarm.wire import keys
-from swarm.wire.codec import encode
-from swarm.wire.messages import PeerFile
 from tests.layout import Layout
+from tests.unit.views.factories import make_peer
 
 
 def registered(path: Path, *, last_seen: float) -> None:
-    file = Layout(path, "demo").root / keys.peer("anna")
-    file.parent.mkdir(parents=True, exist_ok=True)
     here = this_process()  # which runs, whatever its event loop does
-    file.write_bytes(
-        encode(
-            PeerFile(
-                peer_id="anna", registered_at=1.0, node_role="worker", host=here.host, pid=here.pid, last_seen=last_seen
-            )
-        )
-    )
+    make_peer(Layout(path, "demo"), "anna", host=here.host, pid=here.pid, last_seen=last_seen)
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +22,11 @@ def _of_anna(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_a_node_that_beats_is_well(tmp_path: Path) -> None:
+def test_a_node_that_beats_is_well_and_one_that_is_silent_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     registered(tmp_path, last_seen=time.time())
     assert main() == 0
-
-
-def test_a_node_that_is_silent_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registered(tmp_path, last_seen=time.time() - 3600)
     assert main() == 1
     assert "silent for more than" in capsys.readouterr().err
@@ -47,7 +36,7 @@ def test_a_node_that_is_not_there_is_named_with_its_place(tmp_path: Path, capsys
     assert main() == 1
     assert "no experiment 'demo'" in capsys.readouterr().err
     registered(tmp_path, last_seen=time.time())
-    (Layout(tmp_path, "demo").root / keys.peer("anna")).rename(tmp_path / "away")
+    Layout(tmp_path, "demo").peer_file("anna").rename(tmp_path / "away")
     assert main() == 1
     assert "anna has not registered in demo" in capsys.readouterr().err
 

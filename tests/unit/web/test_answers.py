@@ -58,6 +58,8 @@ def test_what_a_stranger_wrote_is_bounded_and_printable() -> None:
     told = file_document(many, {})
     assert [group["slot"] for group in told["groups"][:3]] == ["0", "1", "2"]
     assert told["left_out"] == 90 - answers.MOST_GROUPS
+    told = file_document(a_file(an_entry(), slot="9" * 50), {})
+    assert (told["groups"], told["left_out"]) == ([], 1), "no slot has such a name"
 
 
 def test_who_trained_on_a_group_is_told_with_what_it_earned_before_and_after() -> None:
@@ -76,8 +78,3 @@ def test_of_the_rounds_that_an_adopter_did_since_no_more_count_than_are_looked_a
     lines = [a_row(round_, trained_on=["anna/1/0/0"] if round_ == 2 else []) for round_ in range(40)]
     (adoption,) = adoptions({"ben": a_node(*lines)}, "anna/1/0/0", "knots")
     assert adoption.followed == answers.WINDOW
-
-
-def test_a_name_that_is_no_slot_is_left_out_and_counted() -> None:
-    told = file_document(a_file(an_entry(), slot="9" * 50), {})
-    assert (told["groups"], told["left_out"]) == ([], 1)

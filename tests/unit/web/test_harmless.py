@@ -109,6 +109,4 @@ def test_what_is_encoded_is_the_document_with_its_texts_made_printable(document:
                 return [*map(cleaned, value)]
         return value
 
-    assert json.loads(encoded(document)) == cleaned(document)
-    assert encoded(document).encode()
-    assert msgspec.json.decode(encoded(document)) == cleaned(document)
+    assert msgspec.json.decode(encoded(document).encode()) == cleaned(document)

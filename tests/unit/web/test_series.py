@@ -75,16 +75,12 @@ def test_what_is_new_is_told_once() -> None:
     assert news(history, mark_of(history))["nodes"] == {}
 
 
-def test_a_node_that_joined_is_new_and_one_whose_file_was_replaced_is_asked_for_again() -> None:
+def test_a_node_that_joined_is_new_and_one_with_another_file_or_very_many_rows_is_asked_for_again() -> None:
     history = {"anna": a_node(a_row(0), epoch=2), "ben": a_node(a_row(0))}
     told = news(history, {"anna": (1, 0)})
-    assert told["again"] == ["anna"]
-    assert [*told["nodes"]] == ["ben"]
-
-
-def test_who_was_away_for_long_asks_for_the_whole() -> None:
-    history = {"anna": a_node(*map(a_row, range(series.MOST_NEW + 1)))}
-    assert news(history, {}) == {"nodes": {}, "again": ["anna"]}
+    assert (told["again"], [*told["nodes"]]) == (["anna"], ["ben"])
+    away = {"anna": a_node(*map(a_row, range(series.MOST_NEW + 1)))}
+    assert news(away, {}) == {"nodes": {}, "again": ["anna"]}
 
 
 def test_of_very_many_nodes_those_with_the_most_rows_are_told() -> None:
