@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from tests.integration.swarms import environment, layout, run_swarm
 from tests.plugins.hub.push_hub import TOKEN, PushHub, push_hub
+from tests.plugins.hub.test_model_push import logits
 
 pytestmark = pytest.mark.engine
-IDS = torch.arange(5, 25)[None]
 
 
 def processes_that_say(text: bytes) -> list[str]:
@@ -37,11 +36,6 @@ def pushing(hub: PushHub, tmp_path: Path) -> dict[str, str]:
     offline = {"HF_HUB_OFFLINE": "", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     where = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": home, "XDG_RUNTIME_DIR": home, "TMPDIR": home}
     return environment(tmp_path / "place", HF_TOKEN=TOKEN, CHECKPOINT_INTERVAL=2, **offline, **where)
-
-
-@torch.no_grad()
-def logits(folder: Path) -> torch.Tensor:
-    return AutoModelForCausalLM.from_pretrained(str(folder))(IDS).logits
 
 
 def test_every_workers_last_model_arrives_beside_the_run_and_the_token_is_nowhere(tmp_path: Path) -> None:

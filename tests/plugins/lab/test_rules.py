@@ -85,13 +85,10 @@ def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
     assert fmean(drawn) == pytest.approx(3.6, abs=0.03)
 
 
-def test_what_no_node_can_want_is_cut_off() -> None:
+def test_rounding_takes_halves_to_the_even_neighbour_and_cuts_off_what_no_node_can_want() -> None:
+    assert [nearest_split(8, wanted).external for wanted in (0.49, 0.5, 1.5, 2.5, 3.51)] == [0, 0, 2, 2, 4]
     assert rounded_split(8, 9.5, Random(0)) == nearest_split(8, 9.5) == (1, 7, 7.0)
     assert rounded_split(8, -1.0, Random(0)) == nearest_split(8, -1.0) == (8, 0, 0.0)
-
-
-def test_rounding_to_the_nearest_takes_halves_to_the_even_neighbour() -> None:
-    assert [nearest_split(8, wanted).external for wanted in (0.49, 0.5, 1.5, 2.5, 3.51)] == [0, 0, 2, 2, 4]
 
 
 # ── the controls ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -285,14 +282,6 @@ def test_a_swarm_finds_its_fixed_point_from_anywhere_and_stays_there(success: fl
     settled = path[40:]
     assert fmean(settled) == pytest.approx(best_j(success), abs=1)
     assert pstdev(settled) < 0.7, "what is left is the noise of the averages"
-
-
-def test_a_free_rider_does_not_come_of_a_rich_pool() -> None:
-    """14 informative groups would fill all slots; but they are there because the peers ask themselves 8 questions."""
-    rule = make_rule("supply").observe(
-        make_seen(local_groups=4, local_informative=1, pool_groups=56, pool_informative=14)
-    )
-    assert rule.wanted(Random(0)) == best_j(0.25) < 7
 
 
 def test_slots_that_the_pool_cannot_fill_are_not_asked_for() -> None:

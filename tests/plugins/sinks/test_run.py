@@ -200,16 +200,6 @@ def add(layout: Layout, *rounds: int, node: str = "alice", reward: float = 0.5, 
         append(layout.metrics_file(node), msgspec.json.encode(row))
 
 
-def test_what_is_new_comes_once_for_each_node(layout: Layout) -> None:
-    sink = Memory()
-    feed = Feed(run_of(layout), sink)
-    assert feed.pump()
-    assert not feed.pump()
-    add(layout, 3, 4)
-    assert feed.pump()
-    assert (sink.rounds("alice"), sink.rounds("bob"), feed.rows) == ([0, 1, 2, 3, 4], [0, 1, 2], 8)
-
-
 def test_what_a_sink_lost_comes_again(layout: Layout) -> None:
     sink = Memory()
     Feed(run_of(layout), sink).pump()

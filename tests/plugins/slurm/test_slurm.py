@@ -143,10 +143,3 @@ def test_a_swarm_of_jobs_is_left_followed_queued_again_and_done(cluster: Cluster
     starts = json_lines(Layout(tmp_path, "demo").root / "logs/worker-0/starts.jsonl")
     assert len(starts) == 2, "it was queued again, and went on"
     assert cluster.secrets(tmp_path) == []
-
-
-def test_a_partition_that_is_not_there_is_refused_with_those_that_are(cluster: Cluster, tmp_path: Path) -> None:
-    code, output = ended(cluster.swarm("up", "--path", str(tmp_path), "--nodes", "1", "--slurm-partition", "nix"))
-    assert code == 1
-    assert "it has the partitions short" in output
-    assert "[SWARM-CLUSTER]" in output

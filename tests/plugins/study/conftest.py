@@ -18,3 +18,11 @@ def light_swarms(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(launch, "SWARM", FAKE)
     monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder outside of the place, with a file that nobody may change or show."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").write_bytes(b"precious\n")
+    return tmp_path / "outside"

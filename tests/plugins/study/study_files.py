@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, study_folder
-from swarm.plugins.study.run.matrix import runs_of
+from swarm.plugins.study.run.matrix import Matrix, resolve, runs_of, shared_settings
 from tests.layout import Layout
 
 
@@ -23,6 +23,14 @@ def study_record(
     )
     base = {"title": "", "created_at": 1.0, "nodes": 2, "rounds": 3, "runs": runs_of(study, ones, seeds)}
     return StudyRecord(study=study, seeds=seeds, configurations=ones, **(base | fields))
+
+
+def resolved(
+    matrix: Matrix, environ: dict[str, str] | None = None, toml: Path | None = None, **flags: Any
+) -> StudyRecord:
+    """The record of a study that is begun with these variables, settings file and flags alone."""
+    shared = shared_settings(matrix, flags, environ or {}, str(toml) if toml else None)
+    return resolve(matrix, shared, judged=False, created_at=1.0, versions={})
 
 
 def record_file(path: Path, study: str) -> Path:

@@ -6,15 +6,14 @@ import msgspec
 
 from swarm.plugins.study.budget import split_of, unequal, unequal_budgets
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.plugins.study.run.matrix_file import built_in
 from swarm.plugins.study.split_moves import Moves, moves_of, said, together
+from tests.plugins.study.study_files import resolved
 from tests.unit.records.test_hints import row
 
 
 def record_of(name: str) -> StudyRecord:
-    matrix = built_in(name)
-    return resolve(matrix, shared_settings(matrix, {}, {}, None), judged=False, created_at=1.0, versions={})
+    return resolved(built_in(name))
 
 
 def test_the_thesis_compares_fixed_and_adaptive_splits_of_four_groups_and_one_of_eight() -> None:

@@ -15,9 +15,10 @@ from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
 from swarm.plugins.study.run.defaults import as_begun
 from swarm.plugins.study.run.growth import grown
 from swarm.plugins.study.run.launch import Launcher
-from swarm.plugins.study.run.matrix import Matrix, resolve, run_settings, shared_settings
+from swarm.plugins.study.run.matrix import Matrix, run_settings
 from swarm.plugins.study.run.matrix_file import read_matrix
 from swarm.wire.codec import encode
+from tests.plugins.study.study_files import resolved
 from tests.unit.test_own_code import NAMED
 
 REACHING = {
@@ -33,12 +34,7 @@ def study_of(tmp_path: Path, text: str) -> tuple[Matrix, StudyRecord]:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\nnodes = 2\nrounds = 4\nseeds = [1]\n' + text)
     matrix = read_matrix(file)
-    return matrix, recorded(matrix, tmp_path)
-
-
-def recorded(matrix: Matrix, tmp_path: Path) -> StudyRecord:
-    shared = shared_settings(matrix, {"path": str(tmp_path)}, {}, None)
-    return resolve(matrix, shared, judged=False, created_at=1.0, versions={})
+    return matrix, resolved(matrix, path=str(tmp_path))
 
 
 OWN = """
@@ -54,7 +50,7 @@ def test_a_matrix_of_the_users_own_may_name_code_now_and_when_its_study_goes_on(
     matrix, asked = study_of(tmp_path, OWN)
     read_back = msgspec.json.decode(encode(asked), type=StudyRecord)
     begun = as_begun(matrix, read_back)
-    for record in (asked, grown(read_back, asked), grown(read_back, recorded(begun, tmp_path))):
+    for record in (asked, grown(read_back, asked), grown(read_back, resolved(begun, path=str(tmp_path)))):
         settings = run_settings(record, record.runs[0], tmp_path)
         assert own_codes([settings.loss, settings.task_families]) == {"mine:loss", "mine:FAMILY"}
         environment = Launcher(record, tmp_path, {}, {})._environment(record.runs[0])

@@ -92,18 +92,3 @@ def test_top_follows_a_live_swarm_in_a_terminal_with_its_keys(tmp_path: Path) ->
         small = at.shows("3 of 3 nodes alive")
         assert max(map(len, small.split("\n"))) <= 70
         at.press("q", "it ended with 0")
-
-
-def test_top_draws_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
-    env = environment(tmp_path / "place", **ENDLESS)
-    looking = {key: value for key, value in env.items() if key not in ENDLESS} | {"NO_COLOR": "1"}
-    with daemons() as start, terminal(tmp_path / "socket", looking, sys.executable, "-m", "swarm", "top") as at:
-        start("swarm", env | {"NODE_ROLE": "coordinator", "NODE_ID": "clock"}, "node")
-        at.shows("1 of 1 nodes alive")
-        coloured = at.screen("-e").split("\x1b[")[1:]
-        codes = {code for part in coloured for code in part.split("m")[0].split(";")}
-        grey = [part for part in coloured if part.startswith(("38;2;", "48;2;"))]
-        assert not {"31", "32", "33", "34", "35", "36"} & codes
-        for part in grey:
-            red, green, blue = part.split("m")[0].split(";")[2:5]
-            assert red == green == blue, part

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from swarm.plugins.webdav.place import DavObjects, DavStore, Http
@@ -56,9 +55,3 @@ class Dav(Served):
 
     def open(self, writer: str | None = None) -> Store:
         return DavStore(DavObjects(self._http, self.url, f"{self._root}/.tmp/{writer}"), self._root, writer)
-
-
-def ask(server: DavServer, method: str, name: str, **options: object) -> httpx.Response:
-    """One request, as a stranger makes it who may."""
-    with Http(CREDENTIALS) as http:
-        return http.request(method, f"{server.url}/{name}", **options)  # type: ignore[arg-type]

@@ -111,11 +111,8 @@ def test_a_configuration_without_a_value_is_absent() -> None:
 
 
 # ── what was declared before the runs ───────────────────────────────────────────────────────────────────────────────
-ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
-
-
 def declared(configuration: str = "4/4", **fields: str) -> DeclaredComparison:
-    return DeclaredComparison(configuration=configuration, baseline="8/0", **fields)
+    return DeclaredComparison(**{"configuration": configuration, "baseline": "8/0"} | fields)
 
 
 def results(values: dict[str, list[float]], *comparisons: DeclaredComparison) -> list[Comparison]:
@@ -169,7 +166,7 @@ def test_what_cannot_be_tested_says_why_and_is_no_member_of_the_family() -> None
 def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> None:
     totals = make_totals({"8/0": ALONE, "4/4": SHARING})
     totals["quality_J"] = [float("nan")] * 3 + [0.5, 0.25, 0.75]
-    record = make_record("8/0", "4/4", declared=[declared(), correlation()])
+    record = make_record("8/0", "4/4", declared=[declared(), declared(measure="quality_J", test="zero", baseline="")])
     _, against_zero = declared_results(totals, record)
     direct = stats.ttest_1samp([0.5, 0.25, 0.75], 0.0)
     assert (against_zero.n, against_zero.mean, against_zero.difference) == (3, 0.5, 0.5)
@@ -179,10 +176,6 @@ def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> No
         tuple(direct.confidence_interval(0.95))
     )
     assert against_zero.p_holm != against_zero.p, "of two that were declared"
-
-
-def correlation() -> DeclaredComparison:
-    return DeclaredComparison(configuration="4/4", measure="quality_J", test="zero")
 
 
 # ── two experiments or configurations side by side ──────────────────────────────────────────────────────────────────

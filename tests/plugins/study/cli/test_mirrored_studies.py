@@ -12,13 +12,12 @@ from swarm.cli.main import run
 from swarm.plugins.study.cli.study_rehearsal import rehearsal_of, say_predicted
 from swarm.plugins.study.record import StudyRecord, read_study, study_store, write_study
 from swarm.plugins.study.run import launch
-from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.plugins.study.run.matrix_file import built_in
 from swarm.programs import Launch
 from swarm.wire.metrics import MetricsRow
 from tests.layout import Layout
 from tests.plugins.study.run.test_runner import MATRIX, starts
-from tests.plugins.study.study_files import record_file
+from tests.plugins.study.study_files import record_file, resolved
 from tests.unit.cli.test_copying import made
 from tests.unit.records.test_hints import row
 
@@ -121,8 +120,7 @@ def place(path: Path) -> Path:
 
 
 def thesis() -> StudyRecord:
-    matrix = built_in("thesis")
-    return resolve(matrix, shared_settings(matrix, {}, {}, None), judged=False, created_at=1.0, versions={})
+    return resolved(built_in("thesis"))
 
 
 def rounds(seconds: float, signal: float) -> list[MetricsRow]:

@@ -21,14 +21,13 @@ from swarm.plugins.study.cli.study import seeds_of
 from swarm.plugins.study.cli.study_places import places
 from swarm.plugins.study.cli.study_view import StudyDisplay, headline, results
 from swarm.plugins.study.record import StudyRecord, read_study
-from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.plugins.study.run.matrix_file import built_in
 from swarm.plugins.study.run.run_folder import RunProgress
 from swarm.plugins.study.run.runner import RunView, StudyView
 from swarm.plugins.study.run.schedule import RunState
 from swarm.policy.embedded import suited_learning_rate
 from tests.fake_hub import FakeHub
-from tests.plugins.study.study_files import record_file, study_record
+from tests.plugins.study.study_files import record_file, resolved, study_record
 from tests.unit.cli.memory import have_free
 from tests.unit.cli.test_before_start import BAD, hub  # noqa: F401 - a fixture
 from tests.unit.test_architecture import HEAVY
@@ -171,9 +170,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written_and_names_what_
 
 @cache
 def _needed(adapter: str) -> int:
-    matrix = built_in("thesis")
-    shared = shared_settings(matrix, {"adapter": adapter, "micro_batch_tokens": 64}, {}, None)
-    record = resolve(matrix, shared, judged=False, created_at=1.0, versions={})
+    record = resolved(built_in("thesis"), adapter=adapter, micro_batch_tokens=64)
     with pytest.MonkeyPatch.context() as patch:
         have_free(patch, 10**12)
         (settings,) = study_places.different(record, Path(), None)[:1]

@@ -28,13 +28,6 @@ from tests.plugins.study.report.report_factory import write_study
 small = partial(write_study, seeds=(1,), rounds=4, configurations=("8/0",))
 
 
-@pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "precious").write_bytes(b"precious\n")
-    return tmp_path / "outside"
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed tables of a small study."""

@@ -17,14 +17,9 @@ from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, 
 from swarm.plugins.study.run import matrix as matrix_module
 from swarm.plugins.study.run.defaults import as_begun
 from swarm.plugins.study.run.growth import grown
-from swarm.plugins.study.run.matrix import Matrix, resolve, run_settings, shared_settings
+from swarm.plugins.study.run.matrix import Matrix, run_settings
 from swarm.plugins.study.run.matrix_file import built_in
-from tests.plugins.study.study_files import study_record
-
-
-def resolved(matrix: Matrix, environ: dict[str, str] | None = None) -> StudyRecord:
-    shared = shared_settings(matrix, {}, environ or {}, None)
-    return resolve(matrix, shared, judged=False, created_at=1.0, versions={})
+from tests.plugins.study.study_files import resolved, study_record
 
 
 def gone_on(matrix: Matrix, there: StudyRecord, environ: dict[str, str] | None = None) -> StudyRecord:
@@ -109,8 +104,7 @@ def test_the_models_of_the_configurations_count(tmp_path: Path) -> None:
 
 
 def begun(matrix: Matrix, path: Path, **given: Any) -> StudyRecord:
-    shared = shared_settings(matrix, {"path": str(path), **given}, {}, None)
-    record = resolve(matrix, shared, judged=False, created_at=1.0, versions={})
+    record = resolved(matrix, path=str(path), **given)
     write_study(path, record)
     return record
 

@@ -12,18 +12,18 @@ import pytest
 from swarm.config import with_secrets
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
-from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
+from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.plugins.study.run.matrix import (
     Matrix,
     ignored_settings,
     refuse_owned,
-    resolve,
     run_settings,
     shared_settings,
     stated,
     with_baseline,
 )
 from swarm.plugins.study.run.matrix_file import BUILT_IN, built_in, read_matrix
+from tests.plugins.study.study_files import resolved
 
 
 def configuration(name: str, **settings: Any) -> ConfigurationRecord:
@@ -37,13 +37,6 @@ def make_matrix(*configurations: ConfigurationRecord, **changes: Any) -> Matrix:
     chosen = configurations or (configuration("a", local_groups=4), configuration("b", local_groups=2))
     base = Matrix(name="m", title="M", nodes=2, rounds=3, seeds=(1, 2), configurations=chosen, settings={})
     return replace(base, **changes)
-
-
-def resolved(
-    matrix: Matrix, environ: dict[str, str] | None = None, toml: Path | None = None, **flags: Any
-) -> StudyRecord:
-    shared = shared_settings(matrix, flags, environ or {}, str(toml) if toml else None)
-    return resolve(matrix, shared, judged=False, created_at=1.0, versions={"swarm": "1"})
 
 
 def test_an_early_look_compares_all_configurations_at_the_first_seed() -> None:

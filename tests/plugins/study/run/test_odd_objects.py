@@ -25,14 +25,6 @@ from tests.objects import KINDS, bounded, put
 from tests.plugins.study.run.test_runner import ALL, JUDGE, fate, make_record, make_runner, ran, states
 from tests.plugins.study.study_files import log_file
 
-
-@pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "precious").write_bytes(b"precious\n")
-    return tmp_path / "outside"
-
-
 pytestmark = pytest.mark.usefixtures("light_swarms")
 
 
