@@ -12,13 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from swarm.config import (
-    Settings,
-    load_settings,
-    sources_of,
-    variable,
-    without_settings,
-)
+from swarm.config import Settings, load_settings, sources_of, variable, without_settings
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.declared import declared, sections

@@ -136,9 +136,7 @@ def python_task(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 
 @pytest.mark.parametrize(
-    "door",
-    [experiment, saved_state, adapter, configuration, header, python_task],
-    ids=lambda f: f.__name__,
+    "door", [experiment, saved_state, adapter, configuration, header, python_task], ids=lambda f: f.__name__
 )
 def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(
     tmp_path: Path, door: Callable[[Path], tuple[Path, Callable[[], object]]]

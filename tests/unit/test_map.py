@@ -59,9 +59,7 @@ def test_the_budgets_add_up_to_a_core_of_40000_lines_and_plugins_of_14000() -> N
 
 
 def test_a_recipe_has_six_lines_at_most() -> None:
-    assert set(recipes()) == {
-        *("a loss", "a task family", "a store", "a column", "a setting", "a command", "a plugin"),
-    }
+    assert set(recipes()) == {*("a loss", "a task family", "a store", "a column", "a setting", "a command", "a plugin")}
     assert {name: len(steps) for name, steps in recipes().items() if not 2 <= len(steps) <= 6} == {}
 
 

@@ -83,9 +83,7 @@ def test_a_row_says_where_its_reward_stands_in_its_round_and_equal_rewards_stand
     assert (list(equal["my_rank"]), list(equal["percentile"])) == ([1, 1, 1], [0.0, 0.0, 0.0])
 
 
-def test_aggregated_by_round_nothing_counts_twice_and_adaptive_columns_are_there_if_a_rule_was_on(
-    place: Path,
-) -> None:
+def test_aggregated_by_round_nothing_counts_twice_and_adaptive_columns_are_there_if_a_rule_was_on(place: Path) -> None:
     layout = Layout(place, "demo")
     append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 3, my_reward=0.25)))
     rounds = notebook.get_experiment_metrics(place, "demo", aggregate_by_round=True)

@@ -56,11 +56,7 @@ def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no
             assert node.wait() == 0, node.output
         said = [node.output for node in [*nodes, killed]]
     assert {name: rows(name) for name in ("anna", "ben")} == {"anna": [0, 1, 2], "ben": [0, 1, 2]}
-    for command in (
-        ("validate", "--rounds", "3", "--nodes", "2"),
-        ("status",),
-        ("experiment", "list"),
-    ):
+    for command in (("validate", "--rounds", "3", "--nodes", "2"), ("status",), ("experiment", "list")):
         done = run_swarm(env, *command)
         assert done.returncode == 0, done.stdout + done.stderr
         said.append(done.stdout + done.stderr)

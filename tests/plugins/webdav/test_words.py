@@ -177,10 +177,7 @@ def like_apache(request: httpx.Request) -> httpx.Response:
 def test_what_cannot_be_taken_is_a_bad_file_and_no_failure_of_the_place(
     handler: Handler, key: str, reason: str, tmp_path: Path
 ) -> None:
-    for read in (
-        lambda: objects(handler).get(key, 10),
-        lambda: objects(handler).download(key, tmp_path / "copy", 10),
-    ):
+    for read in (lambda: objects(handler).get(key, 10), lambda: objects(handler).download(key, tmp_path / "copy", 10)):
         with pytest.raises(ProtocolError) as refused:
             read()
         assert refused.value.reason == reason

@@ -130,10 +130,7 @@ OUTCOME = st.tuples(
 def test_any_generation_ends_in_time_with_whole_groups_within_every_limit(data: st.DataObject) -> None:
     """Any order of replies and failures, any limits: the promises of the module, at every step."""
     size, questions = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
-    asked = terms(
-        concurrency=data.draw(st.integers(1, 4)),
-        repeats=data.draw(st.integers(0, 3)),
-    )
+    asked = terms(concurrency=data.draw(st.integers(1, 4)), repeats=data.draw(st.integers(0, 3)))
     cap = data.draw(st.none() | st.integers(1, 4000))
     limits = ServerLimits(Budget(cap_tokens=cap), Breaker(data.draw(st.none() | st.integers(1, 6)), 10.0, 300.0))
     made = generation(asked, limits, questions, size)

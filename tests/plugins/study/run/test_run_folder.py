@@ -12,14 +12,7 @@ from swarm.plugins.study.run.run_folder import can_go_on, is_finished, is_saved,
 from swarm.records.reader import RunReader
 from tests.layout import Layout
 from tests.unit.records.test_finished import OVER, ROUNDS
-from tests.unit.views.factories import (
-    append_events,
-    make_event,
-    make_experiment,
-    make_round,
-    reward_of,
-    run_of,
-)
+from tests.unit.views.factories import append_events, make_event, make_experiment, make_round, reward_of, run_of
 
 
 def make_saved(path: Path) -> Layout:
