@@ -22,11 +22,9 @@ from swarm.provenance import code_digest, own_modules
 from swarm.tasks.dataset.scorers import SCORERS
 from swarm.tasks.registry import FAMILIES, Families, complete
 from swarm.tasks.scoring import Scorer
-from swarm.wire import keys
-from swarm.wire.codec import encode
-from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
+from tests.unit.cli.test_joining import begin
 from tests.unit.test_border import project
 
 BAIT = "bait_for_own_code"
@@ -148,17 +146,7 @@ def test_a_child_is_handed_what_the_user_named() -> None:
 
 
 # ── doors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-def begin(layout: Layout, **identity: Any) -> None:
-    file = ExperimentFile(
-        experiment_name=layout.experiment,
-        created_at=1.0,
-        created_by="clock",
-        identity=Settings(local_groups=2, external_groups=2, generations=2).experiment_identity() | identity,
-        max_rounds=2,
-    )
-    layout.run.store.put(keys.EXPERIMENT, encode(file))
-
-
+SMALL = Settings(local_groups=2, external_groups=2, generations=2)
 NODE = ["node", "--experiment", "demo", "--node-id", "ann"]
 
 
@@ -169,7 +157,7 @@ def test_who_joins_an_experiment_that_names_code_is_told_so_and_runs_none(
     what: str, words: list[str], sprung: Callable[[], bool], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name, value = NAMED[what]
-    begin(Layout(tmp_path / "place", "demo"), adaptive=name == "adaptive_rule", **{name: value})
+    begin(Layout(tmp_path / "place", "demo"), SMALL, adaptive=name == "adaptive_rule", **{name: value})
     assert swarm(words) == ConfigError.exit_code
     assert not sprung()
     said = capfd.readouterr().err
@@ -180,7 +168,7 @@ def test_a_node_goes_on_with_a_family_of_its_users_own_once_that_is_said_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
-    begin(Layout(tmp_path, "demo"), task_families=["tests.unit.tasks.sums:SUMS"], profile="tiny")
+    begin(Layout(tmp_path, "demo"), SMALL, task_families=["tests.unit.tasks.sums:SUMS"], profile="tiny")
     words = ["join", str(tmp_path), "--dry-run"]
     assert swarm(words) == ConfigError.exit_code
     typed = "SWARM_TASK_FAMILIES=tests.unit.tasks.sums:SUMS"

@@ -144,12 +144,6 @@ def test_any_command_says_its_words_as_it_runs_and_gives_its_exit_code(
         notebook.run_with_live_output("swarm up")
 
 
-def test_the_live_view_ends_with_the_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_experiment(tmp_path)
-    live.watch(str(tmp_path), "exp")
-    assert "finished: 3 of 3 rounds" in capsys.readouterr().out
-
-
 def test_the_live_view_follows_what_runs_and_says_when_nobody_does_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

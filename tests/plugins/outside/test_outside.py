@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from swarm.cli.main import run as swarm
-from swarm.config import load_settings
+from swarm.config import Settings, load_settings
 from swarm.config.own_code import own_codes
 from swarm.errors import ConfigError
 from swarm.tasks.registry import Families
-from swarm.wire import keys
-from swarm.wire.codec import encode
-from swarm.wire.messages import ExperimentFile
 from tests.distributions import install
-from tests.integration.swarms import environment, rows, run_swarm
+from tests.integration.swarms import environment, rows, well
 from tests.layout import Layout
+from tests.unit.cli.test_joining import begin
 
 HERE = Path(__file__).parent
 FILES = ("pyproject.toml", "coins.py")
@@ -51,10 +49,7 @@ def test_its_family_is_named_as_it_registered_and_is_code_of_the_users_own() -> 
 def test_a_place_that_names_it_is_refused_with_what_to_type(
     tmp_path: Path, family: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    layout = Layout(tmp_path / "place", "demo")
-    identity = {"task_families": [family]}
-    file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="clock", identity=identity, max_rounds=2)
-    layout.run.store.put(keys.EXPERIMENT, encode(file))
+    begin(Layout(tmp_path / "place", "demo"), Settings(), task_families=[family])
     assert swarm(["join", str(tmp_path / "place"), "--dry-run"]) == ConfigError.exit_code
     assert f"type SWARM_TASK_FAMILIES={family} " in capsys.readouterr().err
 
@@ -69,10 +64,8 @@ def test_a_sink_that_nobody_registers_is_refused_with_those_that_are_there(capsy
 def test_a_swarm_learns_from_its_questions_and_its_sink_has_every_row(site: Path, tmp_path: Path) -> None:
     env = environment(tmp_path / "place", MAX_ROUNDS=2, SWARM_TASK_FAMILIES="coins", SWARM_PROFILE="tiny")
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(site), env.get("PYTHONPATH"))))
-    done = run_swarm(env, "up", "--nodes", "2", "--in-process")
-    assert done.returncode == 0, done.stdout + done.stderr
-    handed = run_swarm(env, "sink", "run", "lines", "--folder", str(tmp_path / "sinks"))
-    assert handed.returncode == 0, handed.stdout + handed.stderr
+    well(env, "up", "--nodes", "2", "--in-process")
+    well(env, "sink", "run", "lines", "--folder", str(tmp_path / "sinks"))
     (kept,) = (tmp_path / "sinks").iterdir()
     lines = [json.loads(line) for line in kept.read_text().splitlines()]
     assert sorted((line["node"], line["key"]) for line in lines) == [

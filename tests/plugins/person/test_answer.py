@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.swarms import daemons, environment, eventually, rollouts, rows, run_swarm
+from tests.integration.swarms import daemons, environment, eventually, rollouts, rows, well
 from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("generator")]
@@ -89,16 +89,14 @@ def test_a_worker_trains_on_the_answers_that_a_person_typed(tmp_path: Path) -> N
     assert trained == {f"me/{number}/0/0" for number in range(ROUNDS)}
     assert sum(row.get("external_by_consent", {}).get("train", 0) for row in rows(tmp_path, "anna")) == ROUNDS
     assert "licence CC-BY-4.0 (SWARM_LICENCE), consent train" in at.screen
-    exported = run_swarm(env, "model", "export", "anna", "-o", str(tmp_path / "out"))
-    assert exported.returncode == 0, exported.stderr
+    well(env, "model", "export", "anna", "-o", str(tmp_path / "out"))
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"| CC-BY-4.0 | {ROUNDS} |" in card
     assert (tmp_path / "out" / "model.safetensors").exists()
     assert "your answers earned 1.00 0.00" in at.screen
     assert "anna trained on your answers" in at.screen
-    checked = run_swarm(env, "validate")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    status = json.loads(run_swarm(env, "status", "--json").stdout)
+    well(env, "validate")
+    status = json.loads(well(env, "status", "--json").stdout)
     assert next(node for node in status["nodes"] if node["node"] == "me")["rounds"] == ROUNDS
 
 

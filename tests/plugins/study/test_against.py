@@ -14,7 +14,8 @@ from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.plugins.study.cli.against import matrix_of, sentence
 from swarm.views.studies import AgainstRequest
-from tests.integration.swarms import environment, run_swarm
+from tests.integration.swarms import environment, well
+from tests.layout import Layout
 
 ROW: dict[str, Any] = {"configuration": "sharing", "baseline": "alone", "mean": 12.0, "baseline_mean": 10.0}
 NONE = math.nan
@@ -75,21 +76,16 @@ def test_two_swarms_become_two_curves_and_a_sentence_and_more_seeds_go_on_with_t
     for name in ("SWARM_THREADS", "COORDINATOR_ROUND_INTERVAL", "SWARM_LIVENESS_TIMEOUT"):
         env.pop(name)
     command = ("up", "--nodes", "2", "--against", "alone")
-    first = run_swarm(env, *command)
-    assert first.returncode == 0, first.stdout + first.stderr
+    first = well(env, *command)
     assert re.search(r"^sharing earned [\d.]+ in 2 rounds, alone [\d.]+", first.stdout, re.MULTILINE)
     assert "This is one run of each" in first.stdout
     figure = tmp_path / "studies" / "demo-vs-alone" / "reward.png"
     assert figure.read_bytes().startswith(b"\x89PNG")
     names = {f"demo-vs-alone-{one}-s7" for one in ("sharing", "alone")}
     assert {folder.name for folder in (tmp_path / "experiments").iterdir()} == names
-    before = {
-        name: (tmp_path / "experiments" / name / "logs" / "worker-0" / "metrics.jsonl").read_bytes() for name in names
-    }
-    more = run_swarm(env, *command, "--seeds", "2")
-    assert more.returncode == 0, more.stdout + more.stderr
-    assert "This is 2 runs of each" in more.stdout
-    for name, rows in before.items():
-        assert (tmp_path / "experiments" / name / "logs" / "worker-0" / "metrics.jsonl").read_bytes() == rows
+    files = [Layout(tmp_path, name).metrics_file("worker-0") for name in names]
+    before = [file.read_bytes() for file in files]
+    assert "This is 2 runs of each" in well(env, *command, "--seeds", "2").stdout
+    assert [file.read_bytes() for file in files] == before
     record = json.loads((tmp_path / "studies" / "demo-vs-alone" / "study.json").read_bytes())
     assert record["seeds"] == [7, 8]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.integration.swarms import environment, json_lines, run_swarm
+from tests.integration.swarms import environment, json_lines, well
 from tests.layout import Layout
 from tests.plugins.study.study_kill import Moment, Size, differences, events, rows_of, run_killed, run_whole, set_aside
 
@@ -36,15 +36,12 @@ def test_a_study_is_rehearsed_and_runs_its_configurations_as_they_are_named(tmp_
     small = environment(tmp_path, **earns_at_once)
     env = {name: value for name, value in small.items() if not name.startswith(("NUM_", "MAX_"))}
 
-    rehearsed = run_swarm(env, "study", "run", str(tmp_path / "sharing.toml"), "--rehearse")
-    assert rehearsed.returncode == 0, rehearsed.stdout + rehearsed.stderr
+    rehearsed = well(env, "study", "run", str(tmp_path / "sharing.toml"), "--rehearse")
     assert "pair: 1 runs x 2 rounds, 1 at a time: about " in rehearsed.stdout
     assert " of 8 groups with a signal" in rehearsed.stdout
     assert not (tmp_path / "experiments").exists()
 
-    study = run_swarm(env, "study", "run", str(tmp_path / "pair.toml"), "--jobs", "2")
-    assert study.returncode == 0, study.stdout + study.stderr
-    assert "of 4/0" in study.stdout
+    assert "of 4/0" in well(env, "study", "run", str(tmp_path / "pair.toml"), "--jobs", "2").stdout
     for name, split in (("pair-4-0-s7", (4, 0)), ("pair-2-2-s7", (2, 2))):
         layout = Layout(tmp_path, name)
         identity = json.loads(layout.experiment_file.read_bytes())["identity"]

@@ -24,7 +24,7 @@ from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
 from swarm.wire.metrics import MetricsRow
-from tests.integration.swarms import Daemon, daemons, environment, eventually, run_swarm
+from tests.integration.swarms import Daemon, daemons, environment, eventually, run_swarm, well
 from tests.plugins.syncthing.syncthings import Instance, instances
 
 LAB, BEN, EVA = NAMES = ("lab", "ben", "eva")
@@ -110,9 +110,7 @@ class Trial:
         )
 
     def _swarm(self, name: str, *arguments: str) -> str:
-        done = run_swarm(self.env(name), *arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return well(self.env(name), *arguments).stdout
 
     def coordinate(self, rounds: int = ENDLESS) -> Daemon:
         env = self.env(LAB, SWARM_EXPECTED_WORKERS=",".join(NAMES), MAX_ROUNDS=rounds)
@@ -272,8 +270,7 @@ def run_trial(tmp: Path, rounds: int) -> tuple[Figures, str]:
             found.validated[name] = code
             assert code == 0, text
         copy = tmp / "copy"
-        done = run_swarm(trial.env(LAB), "copy", str(trial.path[BEN]), str(copy), "--experiment", "test")
-        assert done.returncode == 0, done.stdout + done.stderr
+        well(trial.env(LAB), "copy", str(trial.path[BEN]), str(copy), "--experiment", "test")
         found.validated["an ordinary folder copied from ben's"] = trial.validate(LAB, copy)[0]
         return found, said
 

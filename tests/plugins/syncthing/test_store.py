@@ -129,17 +129,9 @@ def test_pages_of_several_subtrees_give_every_name_once_and_in_order(machines: M
 @pytest.mark.parametrize(
     "key",
     [
-        f"{STAGE}/ben.json",
-        f"{STAGE}/ben-0.json",
-        "peers/ben.json",
-        "rewards/round_3/stage_0/lab-1.json",
-        "state/current_state.json",
-        "experiment.json",
-        "reward.png",
-        "judge/questions/round_1/ben.json",
-        "logs/ben/metrics.jsonl",
-        "logs/judge/judge.jsonl",
-        "checkpoints/round_5/ben/node.json",
+        *(f"{STAGE}/ben.json", f"{STAGE}/ben-0.json", "peers/ben.json", "rewards/round_3/stage_0/lab-1.json"),
+        *("state/current_state.json", "experiment.json", "reward.png", "judge/questions/round_1/ben.json"),
+        *("logs/ben/metrics.jsonl", "logs/judge/judge.jsonl", "checkpoints/round_5/ben/node.json"),
     ],
 )
 def test_a_key_of_another_in_a_members_own_subtree_is_not_there(machines: Machines, key: str) -> None:

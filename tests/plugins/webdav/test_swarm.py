@@ -14,7 +14,7 @@ from swarm.errors import StoreError
 from swarm.store.place import open_place
 from tests.conformance.promises import content, filled
 from tests.engines.s3_servers import Chances, between
-from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, run_swarm
+from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, well
 from tests.plugins.webdav.servers import CREDENTIALS, DavServer, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
@@ -57,8 +57,7 @@ def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no
         said = [node.output for node in [*nodes, killed]]
     assert {name: rows(name) for name in ("anna", "ben")} == {"anna": [0, 1, 2], "ben": [0, 1, 2]}
     for command in (("validate", "--rounds", "3", "--nodes", "2"), ("status",), ("experiment", "list")):
-        done = run_swarm(env, *command)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = well(env, *command)
         said.append(done.stdout + done.stderr)
     assert not any(CREDENTIALS["WEBDAV_PASSWORD"] in text for text in said)
     for file in [*server.folder.rglob("*"), *tmp_path.glob("unused*/**/*")]:

@@ -52,13 +52,8 @@ def test_the_experiment_says_what_is_asked() -> None:
 @pytest.mark.parametrize(
     "identity",
     [
-        {},
-        {"seed": "x", "profile": "tiny"},
-        {"seed": 1, "profile": "huge"},
-        {"seed": 1, "profile": "tiny", "tasks": ["x"]},
-        {"seed": 1, "profile": "tiny", "tasks": "bf"},
-        {"seed": 1, "profile": "tiny", "tasks": 5},
-        {"seed": 1, "profile": "tiny", "tasks": [["bf"]]},
+        *({}, {"seed": "x", "profile": "tiny"}, {"seed": 1, "profile": "huge"}),
+        *({"seed": 1, "profile": "tiny", "tasks": tasks} for tasks in (["x"], "bf", 5, [["bf"]])),
         {"seed": 1, "profile": ["tiny"], "tasks": None},
     ],
 )

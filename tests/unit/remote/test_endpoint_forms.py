@@ -253,8 +253,7 @@ def test_the_servers_own_words_are_told(body: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"base_url": "127.0.0.1:8000"}, "base_url must be a URL such as"),
-        ({"base_url": "ftp://x/v1"}, "base_url must be a URL such as"),
+        *(({"base_url": url}, "base_url must be a URL such as") for url in ("127.0.0.1:8000", "ftp://x/v1")),
         ({"base_url": "http://[::1/v1"}, "base_url is no URL"),
         ({"model": ""}, "model must be a model's name"),
         ({"temperature": -1.0}, r"Expected `float` >= 0.0 - at `\$.temperature`"),
@@ -319,9 +318,7 @@ def test_a_key_comes_from_the_variable_that_is_named() -> None:
     ("url", "allowed"),
     [
         ("https://example.org/v1", True),
-        ("http://127.0.0.1:8000/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://localhost:8000/v1", True),
+        *((f"http://{host}:8000/v1", True) for host in ("127.0.0.1", "[::1]", "localhost")),
         ("http://192.168.1.5:8000/v1", False),
         ("http://localhost.example.org/v1", False),
         ("http://llm.localhost/v1", False),  # which some resolvers ask a name server for
