@@ -144,9 +144,7 @@ def test_another_process_has_the_preset_and_what_was_said_beside_it_even_where_t
         ("LOG_FLUSH_INTERVAL", "every line of a log is in the folder as soon as it is written"),
     ],
 )
-def test_a_variable_that_was_retired_is_refused_with_what_to_do_instead(
-    name: str, instead: str, tmp_path: Path
-) -> None:
+def test_a_variable_that_is_retired_is_refused_with_what_to_do(name: str, instead: str, tmp_path: Path) -> None:
     message = refusal({name: "0.5"})
     assert f"{name}='0.5' has no meaning here" in message
     assert instead in message
@@ -249,9 +247,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("name", "text", "allowed"), MALFORMED)
-def test_a_malformed_value_is_refused_with_variable_value_source_and_what_is_allowed(
-    name: str, text: str, allowed: str
-) -> None:
+def test_a_malformed_value_is_refused_with_its_source_and_what_is_allowed(name: str, text: str, allowed: str) -> None:
     message = refusal({name: text})
     assert message.startswith(f"{name} (")
     assert f"must be {allowed}" in message
@@ -338,9 +334,7 @@ def test_j_begins_in_the_middle_or_at_the_end_of_the_allowed_range_that_is_neare
         ({"local_groups": 1}, "must be at least 2 for it, got 1"),
     ],
 )
-def test_a_range_of_j_that_contradicts_itself_or_leaves_nothing_to_divide_is_refused(
-    given: dict[str, float], said: str
-) -> None:
+def test_a_range_of_j_that_cannot_be_or_leaves_nothing_to_divide_is_refused(given: dict[str, float], said: str) -> None:
     assert said in refusal(adaptive=True, **given)
 
 

@@ -43,6 +43,8 @@ from swarm.wire import keys
 from tests.doubles.memory import MemoryPlace
 from tests.unit.views.factories import make_experiment, run_of
 
+Patch = pytest.MonkeyPatch
+
 KIB, MIB = 1 << 10, 1 << 20
 SHA256 = "a" * 64
 LARGEST = defaultdict(lambda: 64 * KIB) | {
@@ -55,7 +57,7 @@ LARGEST = defaultdict(lambda: 64 * KIB) | {
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+def asked(monkeypatch: Patch) -> dict[str, int]:
     """First part of a key -> the most bytes that anybody has asked for."""
     most = dict[str, int]()
 
@@ -90,9 +92,7 @@ READERS: dict[str, tuple[Callable[[Run], object], set[str]]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_no_reader_asks_for_more_of_a_file_than_is_believed_of_its_kind(
-    tmp_path: Path, asked: dict[str, int], reader: str
-) -> None:
+def test_no_reader_asks_for_more_than_is_believed_of_a_kind(tmp_path: Path, asked: dict[str, int], reader: str) -> None:
     layout = make_experiment(tmp_path)
     (layout.root / keys.EXAM).write_bytes(b"[]")
     read, must = READERS[reader]
@@ -153,9 +153,7 @@ def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(
         tracemalloc.stop()
 
 
-def test_of_a_folder_with_more_names_than_anybody_lists_some_are_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_folder_with_more_names_than_anybody_lists_some_are_seen(tmp_path: Path, monkeypatch: Patch) -> None:
     for number in range(9):
         (tmp_path / f"round_{number}").mkdir()
     monkeypatch.setattr(fetch, "MOST_NAMES", 4)
@@ -191,16 +189,14 @@ def test_of_a_bundle_with_more_files_than_any_has_nothing_is_taken(tmp_path: Pat
         pass
 
 
-def test_of_an_archive_with_more_files_than_any_has_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_an_archive_with_more_files_than_any_has_nothing_more_is_read(monkeypatch: Patch) -> None:
     packed = packing.pack({str(number): b"" for number in range(5)})
     monkeypatch.setattr(packing, "MOST_MEMBERS", 4)
     with pytest.raises(ProtocolError, match="more than 4 files"):
         list(packing.members(io.BytesIO(packed), MIB))
 
 
-def test_of_a_round_that_was_archived_again_and_again_some_parts_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_round_that_was_archived_again_and_again_some_parts_are_read(tmp_path: Path, monkeypatch: Patch) -> None:
     run = run_of(make_experiment(tmp_path))
     assert run.archive
     for number in range(5):
@@ -209,9 +205,7 @@ def test_of_a_round_that_was_archived_again_and_again_some_parts_are_read(
     assert len(archives.Archive(run).of_round(1)) == 4
 
 
-def test_a_large_file_with_another_name_is_put_aside_and_not_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_with_another_name_is_put_aside_and_not_copied(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(publish, "MOST_COPIED", 4)
     (tmp_path / "outside").write_bytes(b"12345")
     (tmp_path / "logs").mkdir()

@@ -12,6 +12,9 @@ from swarm import entry_points
 from swarm.cli.main import run
 from tests.distributions import install
 
+Said = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 COMMANDS = """
 from swarm.cli.command import Command
 
@@ -26,9 +29,7 @@ def commands(word: str, module: str) -> str:
     return COMMANDS % {"word": word, "module": module}
 
 
-def test_entry_points_are_found_by_name_with_their_distribution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entry_points_are_found_by_name_with_their_distribution(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.syspath_prepend(
         install(tmp_path, "their-tasks", {"swarm.tasks": {"dice": "dice:DICE"}}, dice="DICE = 7")
     )
@@ -39,9 +40,7 @@ def test_entry_points_are_found_by_name_with_their_distribution(
     assert "dice" not in entry_points.found("swarm.sinks")
 
 
-def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(tmp_path: Path, monkeypatch: Patch) -> None:
     for name in ("swarm-sapo", "aaa", "zzz"):
         groups = {"swarm.sinks": {"both": f"{name}:x", **({"ours": f"{name}:x"} if name != "aaa" else {})}}
         monkeypatch.syspath_prepend(install(tmp_path / name, name, groups))
@@ -61,7 +60,7 @@ def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(
     ],
 )
 def test_one_that_dangles_says_whose_it_is_and_what_to_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: dict[str, str], why: str
+    tmp_path: Path, monkeypatch: Patch, module: dict[str, str], why: str
 ) -> None:
     monkeypatch.delitem(sys.modules, "gone_away", raising=False)
     monkeypatch.syspath_prepend(install(tmp_path, "theirs", {"swarm.places": {"dav": "gone_away:x"}}, **module))
@@ -75,7 +74,7 @@ def test_one_that_dangles_says_whose_it_is_and_what_to_type(
 
 # ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_a_command_from_outside_runs_and_is_helped_and_completed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     module = commands("greet world", "greeting")
     monkeypatch.syspath_prepend(
@@ -90,9 +89,7 @@ def test_a_command_from_outside_runs_and_is_helped_and_completed(
     assert said.err == ""
 
 
-def test_a_dangling_one_is_said_and_the_others_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dangling_one_is_said_and_the_others_work(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> None:
     groups = {"swarm.commands": {"aaa": "no_such_module", "odd": "odd_table", "wave": "waving"}}
     monkeypatch.syspath_prepend(
         install(tmp_path, "theirs", groups, odd_table="COMMANDS = 7", waving=commands("wave", "waving"))
@@ -106,9 +103,7 @@ def test_a_dangling_one_is_said_and_the_others_work(
 
 
 @pytest.mark.parametrize("words", ["status", "experiment list", "experiment", "status all", "one two three"])
-def test_no_plugin_takes_the_words_of_another_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str
-) -> None:
+def test_no_plugin_takes_another_commands_words(tmp_path: Path, monkeypatch: Patch, capsys: Said, words: str) -> None:
     name = f"taking_{words.replace(' ', '_')}"
     monkeypatch.syspath_prepend(
         install(tmp_path, "theirs", {"swarm.commands": {name: name}}, **{name: commands(words, name)})
@@ -132,7 +127,7 @@ def test_a_command_of_the_core_asks_for_no_entry_points() -> None:
 
 
 def test_our_own_plugins_that_metadata_does_not_name_are_said_where_a_word_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.syspath_prepend(install(tmp_path, "swarm-sapo", {}))
     assert run(["no-such-word"]) == 2

@@ -29,6 +29,9 @@ from swarm.store.folder.store import FolderStore
 from tests.patience import PATIENCE
 from tests.unit.log_files import log_in
 
+Said = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 log = get_logger("swarm.test")
 
 
@@ -131,7 +134,7 @@ def test_the_level_filters_the_terminal_and_not_the_folder(tmp_path: Path) -> No
     assert "three" in logs.terminal.getvalue()
 
 
-def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])  # those of pytest cannot stand such values
     inside_itself: list[object] = []
     inside_itself.append(inside_itself)
@@ -157,7 +160,7 @@ def test_an_events_own_keys_do_not_replace_time_level_and_node(tmp_path: Path) -
     assert isinstance(event["timestamp"], float)
 
 
-def test_what_is_printed_is_in_stdout_log_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_is_in_stdout_log_line_by_line(tmp_path: Path, capsys: Said) -> None:
     logs = Logs(tmp_path)
     with logs.configure():
         print("hello", "there")
@@ -177,7 +180,7 @@ def test_without_a_stdout_file_nothing_is_teed(tmp_path: Path) -> None:
     assert (tmp_path / "e.jsonl").read_text().count("\n") == 1
 
 
-def test_a_terminal_that_went_away_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_went_away_stops_nobody(tmp_path: Path, monkeypatch: Patch) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -331,7 +334,7 @@ def test_a_librarys_line_is_not_repeated_because_it_was_formatted_before(tmp_pat
 
 # ── a file that refuses, and a file that is another's ───────────────────────────────────────────────────────────────
 @contextmanager
-def a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def a_full_disk(monkeypatch: Patch) -> Iterator[None]:
     """Every write fails, half of it done, as on a disk that has run full."""
     real = os.write
 
@@ -346,9 +349,7 @@ def a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         flush_files(PATIENCE)
 
 
-def test_lines_that_do_not_fit_are_written_when_they_do_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_that_do_not_fit_are_written_later_in_order(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> None:
     logs = Logs(tmp_path)
     with logs.configure():
         log.info("before")
@@ -364,7 +365,7 @@ def test_lines_that_do_not_fit_are_written_when_they_do_in_their_order(
     assert "Logging error" not in capsys.readouterr().err
 
 
-def test_lines_that_still_wait_at_the_end_are_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_still_wait_at_the_end_are_tried_once_more(tmp_path: Path, monkeypatch: Patch) -> None:
     logs = Logs(tmp_path)
     with logs.configure():
         log.info("first.words")
@@ -373,7 +374,7 @@ def test_lines_that_still_wait_at_the_end_are_tried_once_more(tmp_path: Path, mo
     assert logs.names() == ["first.words", "last.words"]
 
 
-def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch: Patch) -> None:
     real, stale = os.write, [True]
 
     def write(fd: int, data: bytes) -> int:
@@ -427,9 +428,7 @@ def test_who_fails_says_why_in_the_log_and_who_is_refused_before_it_has_a_name_o
 
 
 # ── one line, exactly once ──────────────────────────────────────────────────────────────────────────────────────────
-def test_a_line_whose_fsync_failed_is_not_there_twice_after_the_next_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_whose_fsync_failed_is_there_once_after_the_next_attempt(tmp_path: Path, monkeypatch: Patch) -> None:
     file = tmp_path / "a.jsonl"
     append(file, b"1", durable=True)
 
@@ -448,9 +447,7 @@ def test_a_line_whose_fsync_failed_is_not_there_twice_after_the_next_attempt(
         file.write_bytes(b"1\n")
 
 
-def test_a_line_that_is_there_and_perhaps_not_on_disk_is_brought_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_is_there_and_perhaps_not_on_disk_is_brought_there(tmp_path: Path, monkeypatch: Patch) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"1\n")
     synced: list[int] = []

@@ -115,9 +115,7 @@ def test_no_registry_imports_what_nobody_here_named(what: str, sprung: Callable[
 
 
 @pytest.mark.parametrize("what", ["a family", "a module's __main__", *TABLES])
-def test_no_scoring_server_imports_what_its_node_was_not_told_by_its_user(
-    what: str, sprung: Callable[[], bool]
-) -> None:
+def test_no_scoring_server_imports_what_its_node_was_not_told_by_a_user(what: str, sprung: Callable[[], bool]) -> None:
     name, value = NAMED[what]
     families, tasks = (value, {}) if name == "task_families" else ((), value)
 

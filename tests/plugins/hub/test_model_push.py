@@ -23,6 +23,9 @@ from tests.unit.policy.test_lora import close
 from tests.unit.policy.test_merging import IDS, saved_adapter
 from tests.unit.views.factories import make_experiment, make_round, set_clock
 
+Said = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 REPO = "lab/anna"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the client's own
 
@@ -55,7 +58,7 @@ def test_a_model_that_was_pushed_loads_with_transformers_and_gives_the_same_logi
     hub: PushHub,  # noqa: F811
     layout: Layout,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Said,
 ) -> None:
     assert run(words(layout)) == 0
     assert f"pushed the model of alice after 3 rounds: {hub.endpoint}/{REPO}/commit/" in capsys.readouterr().out
@@ -90,7 +93,7 @@ def test_an_adapter_that_was_pushed_loads_with_peft_and_merged_with_transformers
 class Days:
     """A clock that goes on by waiting alone, and what happens at each look."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: Patch) -> None:
         self.now = 0.0
         self.pushed: list[int] = []
         self.failures: list[Exception] = []
@@ -112,9 +115,7 @@ class Days:
         self.pushed.append(rounds_done)
 
 
-def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(tmp_path: Path, monkeypatch: Patch) -> None:
     layout, days = make_experiment(tmp_path / "here", rounds=3), Days(monkeypatch)
     shutil.rmtree(layout.checkpoints)
     set_clock(layout, 3, max_rounds=9, finished=False)
@@ -135,9 +136,7 @@ def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(
     assert days.now < GRACE
 
 
-def test_a_node_that_never_saves_its_last_round_is_waited_for_no_longer_than_the_grace(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_never_saves_its_last_round_is_waited_for_for_the_grace(layout: Layout, monkeypatch: Patch) -> None:
     days = Days(monkeypatch)
     make_round(layout, "alice", 3)
     assert run(words(layout, "--follow")) == 0
@@ -145,9 +144,7 @@ def test_a_node_that_never_saves_its_last_round_is_waited_for_no_longer_than_the
     assert days.now == pytest.approx(GRACE, abs=5)
 
 
-def test_a_failure_is_said_with_the_remedy_and_tried_again(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_said_with_the_remedy_and_tried_again(layout: Layout, monkeypatch: Patch, capsys: Said) -> None:
     days = Days(monkeypatch)
     days.failures = [PushError("the hub answers 500"), PushError("the hub answers 500")]
     assert run(words(layout, "--follow")) == 0
@@ -157,9 +154,7 @@ def test_a_failure_is_said_with_the_remedy_and_tried_again(
     )
 
 
-def test_what_cannot_be_pushed_ends_with_the_command_that_does_it_by_hand(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_pushed_ends_with_the_command_for_it(layout: Layout, monkeypatch: Patch, capsys: Said) -> None:
     days = Days(monkeypatch)
     days.failures = [PushError("the token", lasting=True)] * 9
     assert run(words(layout, "--follow")) == 1

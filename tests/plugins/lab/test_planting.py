@@ -70,9 +70,7 @@ async def test_who_is_no_planter_publishes_what_it_sampled_and_counts_the_words(
 
 
 @pytest.mark.parametrize("more", [{}, {"publish_frequency": "generation"}])
-async def test_a_planter_that_died_in_mid_round_takes_up_what_it_had_sampled(
-    layout: Layout, more: dict[str, Any]
-) -> None:
+async def test_a_planter_that_died_in_mid_round_takes_up_what_it_sampled(layout: Layout, more: dict[str, Any]) -> None:
     policy = FakePolicy(hold_at="train")
     with released(policy):
         async with running(make_worker(layout, "alice", policy, **PLANTING, **more)):

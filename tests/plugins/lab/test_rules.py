@@ -183,9 +183,7 @@ def test_the_trend_rule_judges_windows_and_not_single_rounds() -> None:
         ({"reward": 0.4, "pool_reward": 0.0, "pool_groups": 0}, 0),  # nobody there says nothing
     ],
 )
-def test_groups_that_teach_nothing_and_peers_that_answer_better_ask_for_others(
-    seen: dict[str, Any], move: float
-) -> None:
+def test_groups_that_teach_nothing_and_peers_that_answer_better_ask_for_more(seen: dict[str, Any], move: float) -> None:
     after = make_rule("multi-signal-scaled").observe(make_seen(0, **seen))
     assert (j_of(after) - 4.0) / 0.8 == pytest.approx(move), "in units of the largest move there is"
 

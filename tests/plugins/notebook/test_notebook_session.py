@@ -18,6 +18,9 @@ from swarm.plugins import notebook
 from swarm.plugins.notebook import command, live, session
 from tests.unit.views.factories import make_experiment, make_peer, set_clock
 
+Said = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 
 class SecretNotFoundError(Exception):
     pass
@@ -28,7 +31,7 @@ class NotebookAccessError(Exception):
 
 
 @pytest.fixture
-def colab(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def colab(monkeypatch: Patch) -> list[str]:
     """A Colab with one secret, and one that this notebook may not see; what was mounted."""
     mounted: list[str] = []
 
@@ -51,16 +54,14 @@ def colab(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def nothing_set(monkeypatch: Patch, tmp_path: Path) -> None:
     ours = ("SWARM_PATH", "GDRIVE_PATH", "EXPERIMENT_NAME", "SWARM_MIRROR", "MODEL_NAME")
     for name in ("TOKEN", "HIDDEN", "OTHER", *ours):
         monkeypatch.setenv(name, "")
     monkeypatch.chdir(tmp_path)
 
 
-def test_drive_is_mounted_where_a_place_lies_in_it_and_refused_where_this_is_no_colab(
-    colab: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drive_is_mounted_where_a_place_lies_in_it_and_only_in_colab(colab: list[str], monkeypatch: Patch) -> None:
     session.mount_drive(["/content/runs", "/content/drive/MyDrive/swarm"])
     session.mount_drive(["/content/runs", "s3://bucket", "", "/content/drives"])
     assert colab == ["/content/drive"]
@@ -70,7 +71,7 @@ def test_drive_is_mounted_where_a_place_lies_in_it_and_refused_where_this_is_no_
 
 
 def test_secrets_are_taken_from_where_they_are_or_asked_for_and_never_shown(
-    colab: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    colab: list[str], monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setenv("OTHER", "correct horse")
     session.take_secrets(["TOKEN", "HIDDEN", "OTHER"])
@@ -85,9 +86,7 @@ def test_secrets_are_taken_from_where_they_are_or_asked_for_and_never_shown(
     assert capsys.readouterr().out == "OTHER: from what was typed\nHIDDEN: none\n"
 
 
-def test_settings_are_exported_and_those_of_an_earlier_choice_go(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_are_exported_and_those_of_an_earlier_choice_go(monkeypatch: Patch, capsys: Said) -> None:
     monkeypatch.setenv("GDRIVE_PATH", "/elsewhere")
     monkeypatch.setenv("SWARM_MIRROR", "/earlier")
     session.set_up(path="/my place", experiment="demo", model="tiny-2-gpt2")
@@ -99,9 +98,7 @@ def test_settings_are_exported_and_those_of_an_earlier_choice_go(
     assert not {"GDRIVE_PATH", "SWARM_MIRROR"} & os.environ.keys()
 
 
-def test_without_a_gpu_an_embedded_model_takes_the_place_of_another_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_an_embedded_model_takes_anothers_place_which_is_said(monkeypatch: Patch, capsys: Said) -> None:
     for gpu, asked, got in (
         (False, "gpt2", "tiny-2-qwen2"),
         (True, "gpt2", "gpt2"),
@@ -133,9 +130,7 @@ def test_the_stop_button_asks_a_command_to_end_and_is_no_failure(tmp_path: Path)
     assert command.run_command(words, Pressed()) in command.STOPPED
 
 
-def test_any_command_says_its_words_as_it_runs_and_gives_its_exit_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_command_says_its_words_as_it_runs_and_gives_its_exit_code(tmp_path: Path, capsys: Said) -> None:
     code = "import os, sys; print(os.getcwd(), os.environ['WHO']); print('wrong', file=sys.stderr); sys.exit(4)"
     env = os.environ | {"WHO": "anna"}
     assert notebook.run_with_live_output([sys.executable, "-c", code], cwd=tmp_path, env=env) == 4
@@ -145,7 +140,7 @@ def test_any_command_says_its_words_as_it_runs_and_gives_its_exit_code(
 
 
 def test_the_live_view_follows_what_runs_and_says_when_nobody_does_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     layout = make_experiment(tmp_path)
     set_clock(layout, 3, max_rounds=9, finished=False)
@@ -162,7 +157,7 @@ def test_the_live_view_follows_what_runs_and_says_when_nobody_does_any_more(
 
 
 def test_the_live_view_waits_for_an_experiment_that_is_not_there_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(live, "runs_in_background", lambda: not (tmp_path / "experiments").exists())
     monkeypatch.setattr("swarm.plugins.notebook.live.time.sleep", lambda _: make_experiment(tmp_path))

@@ -78,9 +78,7 @@ def test_an_extra_that_is_missing_is_named_with_what_installs_it(box: Path, monk
         make_backend(box)
 
 
-def test_a_folder_in_which_others_may_write_would_give_us_their_code_to_run_and_our_own_is_ours_alone(
-    box: Path,
-) -> None:
+def test_a_folder_in_which_others_may_write_would_give_us_code_to_run_and_our_own_is_ours_alone(box: Path) -> None:
     make_backend(box).start(make_launch(box))
     assert (box / "jobs").stat().st_mode & 0o777 == 0o700
     (box / "jobs").chmod(0o777)

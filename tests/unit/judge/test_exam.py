@@ -64,9 +64,7 @@ def test_earlier_checkpoints_are_examined_if_asked_for(tmp_path: Path) -> None:
 
 
 @given(samples=st.integers(1, 8), right=st.integers(0, 8), k=st.integers(1, 8))
-def test_pass_at_k_is_the_share_of_draws_of_k_completions_that_hold_a_right_one(
-    samples: int, right: int, k: int
-) -> None:
+def test_pass_at_k_is_the_share_of_draws_of_k_completions_with_a_right_one(samples: int, right: int, k: int) -> None:
     right, k = min(right, samples), min(k, samples)
     draws = [*combinations([True] * right + [False] * (samples - right), k)]
     assert exam.pass_at(k, right, samples) == pytest.approx(sum(map(any, draws)) / len(draws))

@@ -61,9 +61,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=80), st.randoms(use_true_random=False))
-def test_whatever_fails_no_question_and_no_row_comes_twice_and_every_answer_ends_as_a_row(
-    script: list[Any], luck: Any
-) -> None:
+def test_whatever_fails_no_question_or_row_comes_twice_and_every_answer_is_a_row(script: list[Any], luck: Any) -> None:
     questions, answers, rows = set[Slot](), set[Slot](), set[Slot]()
     machine, round_ = JudgeMachine(), 0
 

@@ -21,6 +21,8 @@ from swarm.signing.signatures import SignedPlace, seal, signature_of, verify
 from swarm.signing.trust import make_trust
 from swarm.wire.trust import Trust
 
+Patch = pytest.MonkeyPatch
+
 KEY = "peers/alice.json"
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 PLACE = SignedPlace("exp", KEY, ID)
@@ -187,9 +189,7 @@ def taken(trust: Trust, number: int) -> str | None:
     return None
 
 
-def test_when_there_is_no_more_room_unknown_signers_are_refused_and_known_ones_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_unknown_signers_are_refused_and_known_ones_go_on(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(known_keys, "MOST_PINS", 3)
     reader, alice = make_signed(tmp_path), make_signed(tmp_path, user="alice").seal(FILE, KEY)
     assert refusal(reader, alice) is None
@@ -203,9 +203,7 @@ def test_when_there_is_no_more_room_unknown_signers_are_refused_and_known_ones_g
     assert refusal(again, seal(FILE, PLACE, MALLORY)) == "other_key"
 
 
-def test_when_there_is_no_more_room_the_own_key_and_expected_ones_still_get_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_the_own_key_and_expected_ones_still_get_in(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(known_keys, "MOST_PINS", 1)
     make_signed(tmp_path)
     expected = frozenset({public_text(make_key(tmp_path / "alice"))})
@@ -222,9 +220,7 @@ def test_when_there_is_no_more_room_the_own_key_and_expected_ones_still_get_in(
     assert refusal(reader, seal(FILE, PLACE, MALLORY)) == "other_key"
 
 
-def test_room_is_made_of_names_that_were_not_heard_for_days_and_never_did_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_is_made_of_names_not_heard_for_days_that_never_did_any_work(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(known_keys, "MOST_PINS", 5)
     folder, clock = Folder(), "state/current_state.json"
     reader, alice = make_signed(tmp_path, folder=folder), make_signed(tmp_path, user="alice")
@@ -243,9 +239,7 @@ def test_room_is_made_of_names_that_were_not_heard_for_days_and_never_did_any_wo
     assert refusal(reader, seal(FILE, PLACE, MALLORY)) == "other_key"
 
 
-def test_where_there_is_no_room_the_pins_are_not_all_looked_at_for_each_unknown_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_the_pins_are_not_looked_at_for_each_unknown_name(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(known_keys, "MOST_PINS", 1)
     folder = Folder()
     reader = make_signed(tmp_path, folder=folder)
@@ -308,9 +302,7 @@ def test_a_node_that_starts_again_notices_that_experiment_json_was_rewritten(tmp
         make_signed(tmp_path, folder=folder)
 
 
-def test_a_node_that_starts_again_where_experiment_json_is_gone_goes_on_with_the_id_that_its_machine_knows(
-    tmp_path: Path,
-) -> None:
+def test_a_node_that_starts_again_without_experiment_json_goes_on_with_the_id_that_it_knows(tmp_path: Path) -> None:
     folder = Folder()
     alice = settled(tmp_path, folder, user="alice").seal(FILE, KEY)
     settled(tmp_path, folder)
@@ -336,9 +328,7 @@ def test_before_there_is_an_experiment_nobody_else_is_believed_and_nobody_pinned
     assert refusal(reader, alice.seal(FILE, KEY)) is None
 
 
-def test_an_experiment_whose_file_is_gone_is_written_anew_with_its_id_and_a_new_one_of_its_name_with_another(
-    tmp_path: Path,
-) -> None:
+def test_an_experiment_whose_file_is_gone_is_written_with_its_id_and_a_new_one_with_another(tmp_path: Path) -> None:
     folder = Folder(None)
     assert make_signed(tmp_path, folder=folder).begin(ID, lambda: True) == ID, "this machine knows of none"
     folder.id = ID

@@ -41,9 +41,7 @@ def place(rewards: list[float], sustained: int = 2) -> int | None:
         ([], None),
     ],
 )
-def test_it_crosses_where_the_trailing_mean_reaches_the_threshold_and_stays(
-    rewards: list[float], crossed: int | None
-) -> None:
+def test_it_crosses_where_the_mean_reaches_the_threshold_and_stays(rewards: list[float], crossed: int | None) -> None:
     assert place(rewards) == crossed
 
 

@@ -21,6 +21,9 @@ from tests.plugins.study.study_files import record_file, resolved
 from tests.unit.cli.test_copying import made
 from tests.unit.records.test_hints import row
 
+Said = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 pytestmark = pytest.mark.usefixtures("light_swarms")
 
 
@@ -41,9 +44,7 @@ def copy_runs(tmp_path: Path) -> None:
         made(Layout(tmp_path / "drive", one.name), 1.0)
 
 
-def test_a_study_whose_place_is_lost_goes_on_with_its_record_and_repeats_no_finished_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_whose_place_is_lost_goes_on_and_repeats_no_finished_run(tmp_path: Path, capsys: Said) -> None:
     assert run(mirrored(tmp_path)) == 0
     before = read_study(tmp_path / "drive", "m")
     assert "mirror" not in {**before.settings, **before.defaults}, "it goes on with another one"
@@ -57,9 +58,7 @@ def test_a_study_whose_place_is_lost_goes_on_with_its_record_and_repeats_no_fini
     assert read_study(tmp_path / "vm", "m").created_at == before.created_at
 
 
-def test_each_swarm_is_told_of_the_mirror_and_those_of_a_rehearsal_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_swarm_is_told_of_the_mirror_and_those_of_a_rehearsal_are_not(tmp_path: Path, monkeypatch: Patch) -> None:
     told: list[tuple[str, str | None]] = []
     start = launch.LocalBackend.start
 
@@ -77,15 +76,13 @@ def test_each_swarm_is_told_of_the_mirror_and_those_of_a_rehearsal_are_not(
 
 
 @pytest.fixture
-def none_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def none_runs(monkeypatch: Patch) -> None:
     """Studies are begun, and their swarms never."""
     monkeypatch.setattr("swarm.plugins.study.cli.study.run_all", lambda *_: 0)
 
 
 @pytest.mark.usefixtures("none_runs")
-def test_another_study_of_that_name_in_the_mirror_is_not_mixed_with_this_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_study_of_that_name_in_the_mirror_is_not_mixed_with_this_one(tmp_path: Path, capsys: Said) -> None:
     assert run(mirrored(tmp_path)) == 0
     shutil.rmtree(tmp_path / "drive")
     other = read_study(tmp_path / "vm", "m")
@@ -104,9 +101,7 @@ def test_a_place_that_is_as_far_keeps_its_record(tmp_path: Path) -> None:
     assert read_study(tmp_path / "drive", "m").seeds == older.seeds == (1, 2)
 
 
-def test_a_dry_run_writes_nothing_and_the_place_is_not_its_own_mirror(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_writes_nothing_and_the_place_is_not_its_own_mirror(tmp_path: Path, capsys: Said) -> None:
     assert run(mirrored(tmp_path, "--dry-run")) == 0
     assert not (tmp_path / "drive").exists()
     assert not record_file(tmp_path / "vm", "m").exists()
@@ -132,9 +127,7 @@ def rounds(seconds: float, signal: float) -> list[MetricsRow]:
     ]
 
 
-def test_a_rehearsal_says_how_long_it_takes_leaves_no_run_and_begins_no_study(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rehearsal_says_how_long_it_takes_leaves_no_run_and_begins_no_study(tmp_path: Path, capsys: Said) -> None:
     assert run(command(tmp_path, "--rehearse")) == 0
     said = capsys.readouterr().out
     assert "rehearsal: 3 runs of 3 rounds, 2 at a time; none of them counts" in said
@@ -145,9 +138,7 @@ def test_a_rehearsal_says_how_long_it_takes_leaves_no_run_and_begins_no_study(
     assert not record_file(tmp_path, "m").exists()
 
 
-def test_a_run_of_a_rehearsal_that_fails_is_shown_and_predicts_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_a_rehearsal_that_fails_is_shown_and_predicts_nothing(tmp_path: Path, capsys: Said) -> None:
     (place(tmp_path) / "fate").mkdir(parents=True)
     (place(tmp_path) / "fate" / "m-b-s1").write_text("fail")
     assert run(command(tmp_path, "--rehearse")) == 1
@@ -170,7 +161,7 @@ def test_all_configurations_are_rehearsed_with_as_many_swarms_at_a_time_as_the_s
     ("signal", "model", "code"), [(0.5, "gpt2", 0), (0.0, "gpt2", 1), (0.0, "tiny-2-qwen2-rare", 0)]
 )
 def test_it_says_the_hours_and_fails_where_nothing_would_be_learned(
-    signal: float, model: str, code: int, capsys: pytest.CaptureFixture[str]
+    signal: float, model: str, code: int, capsys: Said
 ) -> None:
     record = thesis()
     paces = {one.name: [rounds(2.0, signal), rounds(4.0, signal)] for one in record.configurations}
@@ -186,7 +177,7 @@ def test_it_says_the_hours_and_fails_where_nothing_would_be_learned(
     [(["--rounds", "1"], "a rehearsal needs a study of 2 rounds at least, got 1"), (["--on", "slurm"], "--rehearse")],
 )
 def test_a_single_round_is_no_pace_and_jobs_of_a_cluster_are_not_rehearsed_here(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    tmp_path: Path, capsys: Said, words: list[str], said: str
 ) -> None:
     assert run(command(tmp_path, "--rehearse", *words)) == 2
     assert said in capsys.readouterr().err

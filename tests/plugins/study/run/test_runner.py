@@ -32,6 +32,9 @@ from tests.patience import PATIENCE
 from tests.plugins.study.conftest import FAKE
 from tests.plugins.study.study_files import log_file, record_file, run_file, study_record
 
+Said = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 STUDY = f"""
 import sys
 from swarm.plugins.study.run import launch
@@ -129,9 +132,7 @@ def test_what_a_run_is_started_with_is_written_down_and_is_what_it_gets(tmp_path
     assert read_progress(RunReader(open_run(tmp_path, "m-b-s1"))).reward == 0.1
 
 
-def test_settings_at_their_defaults_are_said_too_as_swarm_up_has_defaults_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_at_their_defaults_are_said_too_for_swarm_up_has_its_own(tmp_path: Path, monkeypatch: Patch) -> None:
     given: list[dict[str, str]] = []
     monkeypatch.setattr(launch, "start_with_us", lambda command, environment, log: given.append(environment))
     launcher = Launcher(
@@ -177,9 +178,7 @@ sys.exit(int(os.environ["EXPERIMENT_NAME"] == "m-c-s1"))
 """
 
 
-def test_a_judged_study_has_a_judge_for_each_run_and_says_where_one_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judged_study_has_a_judge_for_each_run_and_says_where_one_failed(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(launch, "JUDGE", (sys.executable, "-c", JUDGE))
     for experiment in ALL:
         fate(tmp_path, experiment, "judged")
@@ -190,9 +189,7 @@ def test_a_judged_study_has_a_judge_for_each_run_and_says_where_one_failed(
     assert set(states(view).values()) == {RunState.FINISHED}
 
 
-def test_a_judge_is_not_sent_to_an_experiment_that_is_still_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_is_not_sent_to_an_experiment_that_is_still_closed(tmp_path: Path, monkeypatch: Patch) -> None:
     """It would leave at once: a swarm that goes on with more rounds opens its experiment first."""
     ran(tmp_path, record=make_record(configurations="a"))
     monkeypatch.setattr(launch, "JUDGE", (sys.executable, "-c", JUDGE))
@@ -240,9 +237,7 @@ def kill_in_second_run(path: Path, how: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end the swarm of a killed study")
-def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_study_loses_no_finished_run_and_its_swarm_saves_and_goes_on(tmp_path: Path, capsys: Said) -> None:
     kill_in_second_run(tmp_path, "hold")
     assert swarm(study_command(tmp_path)) == 0
     assert starts(tmp_path) == ["m-a-s1", "m-b-s1", "m-b-s1", "m-c-s1"]
@@ -276,9 +271,7 @@ def test_a_run_that_lost_updates_has_failed_and_begins_anew_and_what_it_left_is_
     assert len((aside / "logs" / "w" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
-def test_a_study_of_an_earlier_version_goes_on_and_says_with_which_of_its_defaults(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_of_an_earlier_version_goes_on_and_says_with_which_defaults(tmp_path: Path, capsys: Said) -> None:
     assert swarm(study_command(tmp_path)) == 0
     file = record_file(tmp_path, "m")
     record = json.loads(file.read_bytes())

@@ -132,7 +132,5 @@ def test_a_run_that_does_not_run_cannot_end() -> None:
         ([2, 2, 10], 2.0, 2, 6.0),  # the long one begins last
     ],
 )
-def test_the_time_left_is_that_of_the_fullest_place(
-    left: list[int], pace: float, jobs: int, expected: float | None
-) -> None:
+def test_the_time_left_is_the_fullest_places(left: list[int], pace: float, jobs: int, expected: float | None) -> None:
     assert seconds_left(left, pace, jobs) == expected
