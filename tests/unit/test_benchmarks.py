@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import table
 from benchmarks.adapter_learning import compared, earlier
-from benchmarks.common import RESULTS, card_name, log_slope, summary
+from benchmarks.common import RESULTS, card_name, log_slope
 from benchmarks.genrl_gap import failures, momentum_displacements
 from benchmarks.gpu import Case, decode_bytes, training_flops
 from benchmarks.models import Shape
@@ -21,11 +21,6 @@ from benchmarks.task_audit import Row, markdown
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "speed.md"
 RESULT_FILES = sorted(RESULTS.glob("*.json"))
-
-
-def write_result(folder: Path, name: str, device: str, **found: Any) -> None:
-    result = {"machine": {"cpu": "Some CPU", "cores": 2}, "threads": 1, **found}
-    (folder / f"{name}_{device}.json").write_text(json.dumps(result))
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
@@ -99,36 +94,8 @@ def test_a_claim_about_genrl_that_does_not_hold_is_named(path: str, value: Any, 
     assert claim in failure
 
 
-def test_a_result_becomes_a_row_with_its_spread_its_target_and_its_machine(tmp_path: Path) -> None:
-    case = {
-        "tokens": 512,
-        "hidden": 128,
-        "bytes": {"chunked": summary([10e6]), "full": summary([2e9])},
-        "times_less_memory": summary([199.0, 200.0, 201.0]),
-        "times_as_fast": summary([1.2]),
-    }
-    write_result(tmp_path, "loss_memory", "cpu", vocabulary=151_936, cases={"tiny": case})
-    text = table.table(tmp_path)
-    assert "| at least 10 | 200 (199 to 201): 10 MB instead of 2.00 GB | [Some CPU, 2 cores, 1 thread](" in text
-    assert "| at least 1 | 1.20 |" in text
-
-
-def test_every_card_has_its_own_file_and_its_own_rows(tmp_path: Path) -> None:
-    train = {"completion_tokens_per_second": summary([9.0]), "model_flops_utilisation": summary([0.5])}
-    train |= {"peak_bytes": None, "drift_bf16": 0.01, "drift_fp32_trainer": 0.02}
-    for gpu in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
-        rows = {"prompts": 1, "group_size": 8, "tokens_per_second": summary([7.0]), "share_of_bound": summary([0.1])}
-        found = {"machine": {"gpu": gpu}, "threads": None, "model": "tiny", "decode": [rows], "train": train}
-        write_result(tmp_path, "gpu", card_name(gpu), **found)
-    text = table.table(tmp_path)
-    for gpu in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
-        file = f"../benchmarks/results/gpu_{card_name(gpu)}.json"
-        row = f"| {gpu}, tiny bf16, 1 x 8 completions: decode tokens/s |  | 7, 0.10 of the bandwidth bound "
-        assert f"{row}| [{gpu}]({file}) |" in text
-    assert card_name("NVIDIA H200") == "cuda_nvidia-h200"
-
-
 def test_the_page_says_what_the_result_files_say() -> None:
+    assert card_name("NVIDIA H100 80GB HBM3") == "cuda_nvidia-h100-80gb-hbm3"
     text = PAGE.read_text()
     assert table.replaced(text, table.table()) == text, "run: python -m benchmarks.table --write docs/speed.md"
 

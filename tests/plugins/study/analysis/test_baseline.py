@@ -1,4 +1,7 @@
-"""The table of a study, against scipy called directly and sums worked out by hand."""
+"""The table of a study, against scipy called directly and sums worked out by hand.
+
+Ordinary tables of every kind are those of docs/study, which test_committed_tables.py makes again.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import pytest
 from scipy import stats
 
 from swarm.errors import ConfigError, ExperimentError
-from swarm.plugins.study.analysis import effect_size
 from swarm.plugins.study.analysis.compare import compare_experiments, compare_runs
 from swarm.plugins.study.analysis.comparisons import (
     Comparison,
@@ -23,7 +25,6 @@ from swarm.plugins.study.analysis.comparisons import (
     factors_table,
     finished,
 )
-from swarm.plugins.study.analysis.effect_size import improvement
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunRecord
 from tests.layout import Layout
@@ -32,15 +33,6 @@ from tests.plugins.study.study_files import record_file
 from tests.unit.views.factories import append, make_row, write
 
 ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
-
-
-def test_the_baseline_is_described_and_compared_with_nothing() -> None:
-    (row,) = compare_with_baseline(make_totals({"8/0": ALONE}), make_record("8/0"))
-    assert (row.configuration, row.n, row.mean, row.sd) == ("8/0", 3, 12, 2)
-    assert row.low is not None
-    assert row.high is not None
-    assert (row.low, row.high) == pytest.approx(tuple(stats.ttest_1samp(ALONE, 0.0).confidence_interval(0.95)))
-    assert (row.baseline_mean, row.improvement, row.difference, row.p, row.hedges_g) == (None,) * 5
 
 
 def test_a_configuration_is_compared_with_its_baseline() -> None:
@@ -67,18 +59,6 @@ def test_all_comparisons_of_a_page_are_one_family_whatever_their_baseline() -> N
     assert [row.configuration for row in tested] == ["small 4/4", "small 2/6", "large 4/4"]
     assert [row.p_holm for row in tested] == pytest.approx(holm([row.p for row in tested]))
     assert rows["large 4/4"].p_holm == pytest.approx(3 * (rows["large 4/4"].p or 0))
-
-
-def test_the_reward_is_taken_apart_into_format_and_content() -> None:
-    totals = make_totals({"8/0": [10.0, 12.0, 14.0], "4/4": [30.0, 36.0, 42.0]})
-    totals["cumulative_tagged"] = [20.0, 24.0, 28.0, 40.0, 48.0, 56.0]
-    totals["reward_given_tagged"] = totals["cumulative_reward"] / totals["cumulative_tagged"]
-    (row,) = factors_table(totals, make_record("8/0", "4/4")).itertuples()
-    assert (row.configuration, row.baseline) == ("4/4", "8/0")
-    assert (row.reward, row.format, row.content) == pytest.approx((3, 2, 1.5))
-    gain = effect_size.improvement([30, 36, 42], [10, 12, 14])
-    assert (row.reward_low, row.reward_high) == pytest.approx((1 + gain.low / 100, 1 + gain.high / 100))
-    assert (row.content_low, row.content_high) == pytest.approx((1.5, 1.5))
 
 
 def test_runs_without_any_closed_answer_have_no_content() -> None:
@@ -119,20 +99,6 @@ def results(values: dict[str, list[float]], *comparisons: DeclaredComparison) ->
     return declared_results(make_totals(values), make_record(*values, declared=comparisons))
 
 
-def test_a_comparison_is_tested_as_declared_and_keeps_its_hypothesis() -> None:
-    values = {"8/0": ALONE, "4/4": SHARING}
-    (apart,) = results(values, declared(hypothesis="more"))
-    direct = stats.ttest_ind(SHARING, ALONE, equal_var=False)
-    assert (apart.hypothesis, apart.n, apart.mean, apart.baseline_mean, apart.difference) == ("more", 3, 18, 12, 6)
-    assert (apart.t, apart.df, apart.p) == pytest.approx((direct.statistic, direct.df, direct.pvalue))
-    assert (apart.difference_low, apart.difference_high) == pytest.approx(tuple(direct.confidence_interval(0.95)))
-    (pairs,) = results(values, declared(test="paired"))
-    assert pairs.p == pytest.approx(stats.ttest_rel(SHARING, ALONE).pvalue)
-    assert (pairs.improvement, pairs.improvement_low, pairs.improvement_high) == pytest.approx(
-        tuple(improvement(SHARING, ALONE, paired=True))
-    )
-
-
 def test_pairs_are_runs_of_one_seed() -> None:
     totals = make_totals({"8/0": [10, 20, 30, 40], "4/4": [21, 32, 44]})
     totals.loc[totals["configuration"] == "4/4", "seed"] = [2, 3, 4]
@@ -140,17 +106,6 @@ def test_pairs_are_runs_of_one_seed() -> None:
     (row,) = declared_results(totals.iloc[::-1], record)
     assert (row.n, row.n_baseline, row.baseline_mean) == (3, 3, 30)
     assert row.p == pytest.approx(stats.ttest_rel([21, 32, 44], [20, 30, 40]).pvalue)
-
-
-def test_all_that_was_declared_is_one_family_whatever_its_measure_and_test() -> None:
-    totals = make_totals({"8/0": ALONE, "4/4": SHARING, "2/6": WORSE})
-    totals["final_reward"] = totals["cumulative_reward"] ** 2
-    comparisons = [declared(), declared("2/6", test="paired"), declared(measure="final_reward")]
-    rows = declared_results(totals, make_record("8/0", "4/4", "2/6", declared=comparisons))
-    smallest = min(row.p or 1 for row in rows)
-    (first,) = [row for row in rows if row.p == smallest]
-    assert first.p_holm == pytest.approx(3 * smallest)
-    assert [row.measure for row in rows] == ["cumulative_reward", "cumulative_reward", "final_reward"]
 
 
 def test_what_cannot_be_tested_says_why_and_is_no_member_of_the_family() -> None:
@@ -257,23 +212,6 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     ):
         with pytest.raises((ConfigError, ExperimentError), match=said):
             compare_experiments(tmp_path, a, b)
-
-
-def test_the_effect_is_put_against_the_groups_starting_reward() -> None:
-    record = make_record(
-        ConfigurationRecord(name="8/0 warm", settings={}, group="warm"),
-        ConfigurationRecord(name="4/4 warm", settings={}, group="warm", baseline="8/0 warm"),
-        ConfigurationRecord(name="8/0 cold", settings={}, group="cold"),
-        ConfigurationRecord(name="4/4 cold", settings={}, group="cold", baseline="8/0 cold"),
-    )
-    totals = make_totals(
-        {"8/0 warm": [10, 12, 14], "4/4 warm": [11, 12, 16], "8/0 cold": [1, 2, 3], "4/4 cold": [3, 4, 5]}
-    )
-    totals["starting_reward"] = [0.3] * 3 + [0.5] * 3 + [0.1, 0.1, 0.1, 0.1, 0.1, 0.4]
-    cold, warm = effect_by_start(totals, record, comparison_table(totals, record)).to_dict("records")
-    assert (cold["group"], cold["configuration"], cold["baseline"], cold["n"]) == ("cold", "4/4 cold", "8/0 cold", 3)
-    assert (cold["starting_reward"], cold["improvement"]) == (pytest.approx(0.15), pytest.approx(100))
-    assert (warm["starting_reward"], warm["improvement"]) == (pytest.approx(0.4), pytest.approx(100 / 12))
 
 
 @pytest.mark.parametrize(("values", "gains"), [({"8/0": [1, 2, 3]}, []), ({"8/0": [0.0], "4/4": [1.0]}, [math.nan])])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm.plugins.study.analysis.by_model import models_table, rewards_by_model, weaker_over_stronger
+from swarm.plugins.study.analysis.by_model import rewards_by_model, weaker_over_stronger
 from swarm.plugins.study.analysis.curves import RUN
 from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.measures import (
@@ -144,12 +144,6 @@ def test_a_threshold_is_reached_in_the_first_round_whose_average_is_at_least_it(
     assert never["rounds_run"] == 4
 
 
-def test_the_drawdown_is_the_most_below_what_was_reached_before() -> None:
-    (row,) = oscillation(make_curve([0.2, 0.8, 0.5, 0.6, 0.4, 1.0]), window=1).to_dict("records")
-    assert row["max_drawdown"] == pytest.approx(0.4)
-    assert row["max_drawdown_share"] == pytest.approx(0.4)
-
-
 @pytest.mark.parametrize(
     ("means", "window", "drops"),
     [
@@ -247,9 +241,6 @@ def test_without_judged_questions_there_is_no_window() -> None:
 
 
 # ── nodes of unlike models ──────────────────────────────────────────────────────────────────────────────────────────
-RECORD = make_record("alone", "shared")
-
-
 def of_models(name: str, seed: int, rewards: list[list[float]], models: list[str]) -> pd.DataFrame:
     found = make_metrics(rewards, name, seed)
     nodes = sorted(found["node_id"].unique())
@@ -261,24 +252,6 @@ def test_the_mean_is_over_the_nodes_of_a_model_and_the_sum_over_the_rounds() -> 
     weak, strong = rewards_by_model(rows).to_dict("records")
     assert (weak["model"], weak["nodes"], weak["node_reward"]) == ("weak", 1, pytest.approx(0.3))
     assert (strong["model"], strong["nodes"], strong["node_reward"]) == ("strong", 2, pytest.approx(0.9))
-
-
-def test_each_model_is_measured_by_itself_in_the_baseline() -> None:
-    models = ["weak", "strong", "strong"]
-    rows = pd.concat(
-        of_models(name, seed, [[weak, strong, strong]], models)
-        for name, seed, weak, strong in (
-            ("alone", 1, 0.1, 0.4),
-            ("alone", 2, 0.3, 0.6),
-            ("shared", 1, 0.4, 0.5),
-            ("shared", 2, 0.4, 0.5),
-        )
-    )
-    table = models_table(rewards_by_model(rows), RECORD).set_index(["model", "configuration"])
-    assert table.loc[("weak", "shared"), "improvement"] == pytest.approx(1.0)
-    assert table.loc[("strong", "shared"), "improvement"] == pytest.approx(0.0)
-    assert pd.isna(table.loc[("weak", "alone"), "improvement"])
-    assert table.loc[("weak", "alone"), "runs"] == 2
 
 
 def test_the_weaker_model_is_that_of_the_first_node_whatever_it_earned() -> None:

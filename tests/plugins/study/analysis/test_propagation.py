@@ -8,7 +8,6 @@ from importlib.util import find_spec, module_from_spec
 
 import pandas as pd
 import pytest
-from scipy import stats
 
 from swarm.plugins.lab.facts.tables import BEST_CONSTANT
 from swarm.plugins.study.analysis.learned import OTHERS, OWN, by_knowledge, learned_from_others, taught
@@ -113,20 +112,6 @@ def test_the_summary_has_a_row_for_every_configuration() -> None:
     assert (some["median_lag"], some["share"], some["chance"], some["excess"]) == (3, 0.75, 0.5, 0.25)
     assert (some["runs"], none["runs"]) == (1, 0)
     assert math.isnan(some["excess_low"])
-
-
-def test_shares_above_chance_have_an_interval_over_runs_not_over_learners() -> None:
-    said = [{"alice": 3, "carol": 1}, {"alice": 1, "carol": 1}, {"alice": 2, "carol": 1}]
-    runs = [as_taught(**counts).assign(seed=seed, experiment=f"run {seed}") for seed, counts in enumerate(said)]
-    rows = pd.concat(runs, ignore_index=True)
-    crossed = crossings(rows)
-    (found,) = propagation(possible(rows).rename("possible").reset_index(), crossed, learners(rows, crossed)).to_dict(
-        "records"
-    )
-    excess = [3 / 4 - 1 / 2, 0, 2 / 3 - 1 / 2]
-    expected = stats.ttest_1samp(excess, 0.0).confidence_interval(0.95)
-    assert found["runs"] == 3
-    assert (found["excess_low"], found["excess_high"]) == pytest.approx((expected.low, expected.high))
 
 
 # ── specialists ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,22 +8,19 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-import msgspec
 import pandas as pd
 import pytest
 
-from swarm.plugins.study.analysis.measures import agent_average
 from swarm.plugins.study.analysis.splits import (
     moves_by_configuration,
     quality_and_split,
     split_measures,
     splits_by_round,
 )
-from swarm.plugins.study.analysis.supply import expected_informative, supply_by_configuration
+from swarm.plugins.study.analysis.supply import expected_informative
 from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.record import ConfigurationRecord
 from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record
-from tests.plugins.study.report.report_factory import make_record as record_of
 
 
 def metrics(J: Sequence[Sequence[float]], seed: int = 1, **columns: Any) -> pd.DataFrame:
@@ -127,26 +124,3 @@ def test_the_expected_number_is_the_mean_of_a_simulation(nodes: int, local: int,
     share = fmean(1 - p**4 - (1 - p) ** 4 for p in successes)
     expected = expected_informative(nodes, local, external, share)
     assert expected == pytest.approx(simulated(nodes, local, external, successes, 4), rel=0.05)
-
-
-def test_the_rows_of_runs_tell_what_was_expected_and_what_came() -> None:
-    record = record_of("s", ("8/0", "4/4"), (1,), ("alice", "bob"), 3)
-    settings = ({"local_groups": 8, "external_groups": 0}, {"local_groups": 4, "external_groups": 4})
-    record = msgspec.structs.replace(
-        record,
-        configurations=tuple(
-            ConfigurationRecord(name=one.name, settings=own, nodes=nodes)
-            for one, own, nodes in zip(record.configurations, settings, (2, 4), strict=True)
-        ),
-    )
-    metrics = pd.concat(
-        [
-            make_metrics([[0.1, 0.3]] * 3, "8/0", local_groups=8, zero_advantage_local=0.75, external_groups=0),
-            make_metrics([[0.2, 0.4]] * 3, "4/4", local_groups=4, zero_advantage_local=0.75, external_groups=2),
-        ]
-    )
-    alone, shared = supply_by_configuration(agent_average(metrics), record).to_dict("records")
-    assert (alone["nodes"], alone["local"], alone["external"]) == (2, 8, 0)
-    assert (alone["share"], alone["expected_start"], alone["measured"]) == (0.25, 2.0, 2.0)
-    assert (shared["measured"], shared["reward"]) == (3.0, pytest.approx(0.3))
-    assert shared["expected"] == pytest.approx(expected_informative(4, 4, 4, 0.25))
