@@ -38,6 +38,7 @@ from swarm.wire.messages import (
 )
 from tests.layout import Layout
 from tests.plugins.study.study_files import record_file
+from tests.unit.views.factories import append, write
 
 STUDY = "small"
 START = 1_700_000_000.0
@@ -58,7 +59,7 @@ RECORD_FIELDS = {"timestamp", "round", "stage", "node_id", "experiment", "my_rew
 def main(path: Path) -> None:
     """Write the study into a shared folder that does not have it yet."""
     record = _record()
-    _write(record_file(path, STUDY), record)
+    write(record_file(path, STUDY), record)
     for run in record.runs:
         _run(Layout(path, run.experiment), run)
     _spoil(path)
@@ -105,8 +106,8 @@ def _run(layout: Layout, run: RunRecord) -> None:
     made = ExperimentFile(
         experiment_name=layout.experiment, created_at=START, created_by="coordinator", identity=identity
     )
-    _write(layout.experiment_file, made)
-    _write(layout.state_file, _state(layout))
+    write(layout.experiment_file, made)
+    write(layout.state_file, _state(layout))
     for node, name in enumerate(NODES):
         layout.metrics_file(name).parent.mkdir(parents=True)
         layout.stdout_file(name).write_text("started\n")
@@ -137,8 +138,8 @@ def _state(layout: Layout) -> StateFile:
 def _round(layout: Layout, run: RunRecord, node: int, number: int) -> None:
     row = _row(layout, run, node, number)
     if (run.configuration, run.seed, node, number) == ("2/2", 1, 0, 3):  # the round that a crash made it repeat
-        _append(layout.metrics_file(row.node_id), _line(msgspec.structs.replace(row, my_reward=0.0)))
-    _append(layout.metrics_file(row.node_id), _line(row))
+        append(layout.metrics_file(row.node_id), _line(msgspec.structs.replace(row, my_reward=0.0)))
+    append(layout.metrics_file(row.node_id), _line(row))
     if (run.configuration, run.seed) == FULL:
         _publish(layout, row)
 
@@ -189,7 +190,7 @@ def _line(row: MetricsRow) -> bytes:
         for name, value in msgspec.to_builtins(row).items()
         if name in RECORD_FIELDS or value != msgspec.structs.asdict(_EMPTY).get(name)
     }
-    return msgspec.json.encode(said) + b"\n"
+    return msgspec.json.encode(said)
 
 
 _EMPTY = MetricsRow(timestamp=0, round=0, stage=0, node_id="", experiment="", my_reward=0, total_agents=0)
@@ -211,16 +212,15 @@ def _publish(layout: Layout, row: MetricsRow) -> None:
         groups={slot: GroupInfo(task=origin.task, answer="2", origin=origin) for slot in ("0", "1")},
         policy=PolicyInfo(model=row.model, rounds_trained=row.round),
     )
-    _write(layout.rollout_file(key, row.node_id), file)
+    write(layout.rollout_file(key, row.node_id), file)
     sent = RewardFile(
         round=key.round, stage=key.stage, reward=row.my_reward, peer_id=row.node_id, submitted_at=row.timestamp
     )
-    _write(layout.reward_file(key, row.node_id), sent)
+    write(layout.reward_file(key, row.node_id), sent)
     event = {"timestamp": row.timestamp, "level": "info", "event": "round.completed", "node_id": row.node_id}
-    _append(
+    append(
         layout.events_file(row.node_id), msgspec.json.encode(event | {"round": row.round, "my_reward": row.my_reward})
     )
-    _append(layout.events_file(row.node_id), b"\n")
 
 
 def _judge(layout: Layout, run: RunRecord) -> None:
@@ -239,7 +239,7 @@ def _judge(layout: Layout, run: RunRecord) -> None:
                 "answered": True,
                 "experiment": layout.experiment,
             }
-            _append(layout.logs / "judge" / "judge.jsonl", msgspec.json.encode(row) + b"\n")
+            append(layout.judge_file, msgspec.json.encode(row))
 
 
 def _spoil(path: Path) -> None:
@@ -247,17 +247,6 @@ def _spoil(path: Path) -> None:
     file = Layout(path, experiment("4/0", 2)).metrics_file(NODES[1])
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:3], b"no row at all\n", *lines[3:], lines[-1][:40]]))
-
-
-def _write(file: Path, message: msgspec.Struct) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.encode(message) + b"\n")
-
-
-def _append(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as out:
-        out.write(data)
 
 
 if __name__ == "__main__":

@@ -84,8 +84,6 @@ def test_a_probe_measures_each_task_and_says_how_long_a_round_would_take(capsys:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ask", "--task", "bf", "--samples", "0"], "--samples"),
-        (["ask", "--task", "bf", "--model", "a,b"], "one model"),
         (["ask", "--task", "nothing-of-the-kind"], "has no task"),
         (["probe", "--questions", "0"], "--questions"),
         (["probe", "--tasks", "bff"], "bf"),

