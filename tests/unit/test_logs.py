@@ -70,6 +70,11 @@ class Logs:
         return self.stdout_file.read_text()
 
 
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(tmp_path)
+
+
 @contextmanager
 def a_library(name: str) -> Iterator[logging.Logger]:
     """A library logger that keeps to itself, as transformers' does."""
@@ -80,8 +85,7 @@ def a_library(name: str) -> Iterator[logging.Logger]:
     assert own.getvalue() == ""
 
 
-def test_an_event_reaches_all_three_readers(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_an_event_reaches_all_three_readers(logs: Logs) -> None:
     with logs.configure():
         log.info("round.finished", round=3, reward=0.5)
     (event,) = logs.events()
@@ -100,8 +104,7 @@ def test_an_event_reaches_all_three_readers(tmp_path: Path) -> None:
         assert "\x1b" not in text
 
 
-def test_libraries_warnings_and_formats_of_logging_are_events_too(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_libraries_warnings_and_formats_of_logging_are_events_too(logs: Logs) -> None:
     with logs.configure(), warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.getLogger("some.library").info("read %d files", 3, extra={"folder": "x"})
@@ -112,16 +115,14 @@ def test_libraries_warnings_and_formats_of_logging_are_events_too(tmp_path: Path
     assert "be careful" in warning["event"]
 
 
-def test_a_library_that_keeps_to_itself_is_brought_back(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_a_library_that_keeps_to_itself_is_brought_back(logs: Logs) -> None:
     with logs.configure(level="error"), a_library("test_logs.loner") as library:
         log.info("model.loaded")  # the library was imported meanwhile; from the next event on, it is ours
         library.warning("hello")
     assert logs.names() == ["model.loaded", "hello"]
 
 
-def test_the_level_filters_the_terminal_and_not_the_folder(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_the_level_filters_the_terminal_and_not_the_folder(logs: Logs) -> None:
     with logs.configure(level="warning"):
         log.debug("one")
         log.info("two")
@@ -134,11 +135,10 @@ def test_the_level_filters_the_terminal_and_not_the_folder(tmp_path: Path) -> No
     assert "three" in logs.terminal.getvalue()
 
 
-def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, logs: Logs, monkeypatch: Patch) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])  # those of pytest cannot stand such values
     inside_itself: list[object] = []
     inside_itself.append(inside_itself)
-    logs = Logs(tmp_path)
     with logs.configure():
         log.info("odd", path=tmp_path, error=KeyError("k"), big=2**70, mixed={1: {2}}, nan=float("nan"))
         log.info("surrogate", text="\ud800")
@@ -151,8 +151,7 @@ def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, monkeypatch: Patch) -> 
     assert recursive["value"] == "[[...]]"
 
 
-def test_an_events_own_keys_do_not_replace_time_level_and_node(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_an_events_own_keys_do_not_replace_time_level_and_node(logs: Logs) -> None:
     with logs.configure():
         log.info("x", level="odd", timestamp="never", node_id="other")
     (event,) = logs.events()
@@ -160,8 +159,7 @@ def test_an_events_own_keys_do_not_replace_time_level_and_node(tmp_path: Path) -
     assert isinstance(event["timestamp"], float)
 
 
-def test_what_is_printed_is_in_stdout_log_line_by_line(tmp_path: Path, capsys: Said) -> None:
-    logs = Logs(tmp_path)
+def test_what_is_printed_is_in_stdout_log_line_by_line(logs: Logs, capsys: Said) -> None:
     with logs.configure():
         print("hello", "there")
         print("oops", file=sys.stderr)
@@ -180,12 +178,11 @@ def test_without_a_stdout_file_nothing_is_teed(tmp_path: Path) -> None:
     assert (tmp_path / "e.jsonl").read_text().count("\n") == 1
 
 
-def test_a_terminal_that_went_away_stops_nobody(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_terminal_that_went_away_stops_nobody(logs: Logs, monkeypatch: Patch) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    logs = Logs(tmp_path)
     logs.terminal = Gone()
     monkeypatch.setattr(sys, "stdout", Gone())
     with logs.configure():
@@ -216,8 +213,7 @@ def test_closing_puts_everything_back(tmp_path: Path) -> None:
     assert state() == before
 
 
-def test_a_torn_last_line_is_left_alone_on_its_line(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_a_torn_last_line_is_left_alone_on_its_line(logs: Logs) -> None:
     logs.events_file.parent.mkdir(parents=True)
     logs.events_file.write_bytes(b'{"event": "torn')
     with logs.configure():
@@ -236,8 +232,7 @@ def test_a_log_file_that_cannot_be_opened_is_a_folder_error(tmp_path: Path) -> N
     del error  # until here its traceback kept alive what was not closed
 
 
-def test_many_threads_tear_no_line(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_many_threads_tear_no_line(logs: Logs) -> None:
 
     def work(number: int) -> None:
         for step in range(50):
@@ -253,8 +248,7 @@ def test_many_threads_tear_no_line(tmp_path: Path) -> None:
     assert sorted((e["thread"], e["step"]) for e in logs.events()) == [(n, s) for n in range(4) for s in range(50)]
 
 
-def test_a_crash_that_leaves_the_process_is_recorded(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_a_crash_that_leaves_the_process_is_recorded(logs: Logs) -> None:
     with pytest.raises(ZeroDivisionError), logs.configure():
         1 / 0  # noqa: B018
     (event,) = logs.events()
@@ -263,8 +257,7 @@ def test_a_crash_that_leaves_the_process_is_recorded(tmp_path: Path) -> None:
     assert "ZeroDivisionError: division by zero" in logs.stdout()
 
 
-def test_an_error_made_on_purpose_is_no_crash(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_an_error_made_on_purpose_is_no_crash(logs: Logs) -> None:
     with pytest.raises(ConfigError), logs.configure():
         raise ConfigError("SEED must be a number")
     (event,) = logs.events()
@@ -272,15 +265,13 @@ def test_an_error_made_on_purpose_is_no_crash(tmp_path: Path) -> None:
     assert "exception" not in event
 
 
-def test_ctrl_c_is_no_crash(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_ctrl_c_is_no_crash(logs: Logs) -> None:
     with pytest.raises(KeyboardInterrupt), logs.configure():
         raise KeyboardInterrupt
     assert logs.events() == []
 
 
-def test_a_crash_in_a_thread_is_recorded(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_a_crash_in_a_thread_is_recorded(logs: Logs) -> None:
     with logs.configure():
         thread = threading.Thread(target=lambda: 1 / 0, name="scorer")
         thread.start()
@@ -309,8 +300,7 @@ def test_before_any_configuration_events_go_to_stderr() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_context_variables_are_on_every_event(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_context_variables_are_on_every_event(logs: Logs) -> None:
     with logs.configure(), structlog.contextvars.bound_contextvars(round=7):
         log.info("x")
     assert logs.events()[0]["round"] == 7
@@ -349,8 +339,7 @@ def a_full_disk(monkeypatch: Patch) -> Iterator[None]:
         flush_files(PATIENCE)
 
 
-def test_lines_that_do_not_fit_are_written_later_in_order(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> None:
-    logs = Logs(tmp_path)
+def test_lines_that_do_not_fit_are_written_later_in_order(logs: Logs, monkeypatch: Patch, capsys: Said) -> None:
     with logs.configure():
         log.info("before")
         flush_files(PATIENCE)
@@ -365,8 +354,7 @@ def test_lines_that_do_not_fit_are_written_later_in_order(tmp_path: Path, monkey
     assert "Logging error" not in capsys.readouterr().err
 
 
-def test_lines_that_still_wait_at_the_end_are_tried_once_more(tmp_path: Path, monkeypatch: Patch) -> None:
-    logs = Logs(tmp_path)
+def test_lines_that_still_wait_at_the_end_are_tried_once_more(logs: Logs, monkeypatch: Patch) -> None:
     with logs.configure():
         log.info("first.words")
         with a_full_disk(monkeypatch):
@@ -394,8 +382,7 @@ def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch
     assert (tmp_path / "a.log").read_bytes() == b"one\ntwo\n"
 
 
-def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(logs: Logs) -> None:
     with logs.configure(held=True):
         log.info("early")
         print("printed early")
@@ -416,9 +403,8 @@ def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(tmp
     ],
 )
 def test_who_fails_says_why_in_the_log_and_who_is_refused_before_it_has_a_name_on_its_terminal_alone(
-    tmp_path: Path, failure: type[BaseException], has_a_name: bool, logged: bool
+    logs: Logs, failure: type[BaseException], has_a_name: bool, logged: bool
 ) -> None:
-    logs = Logs(tmp_path)
     with pytest.raises(failure), logs.configure(held=True):  # noqa: PT012 - both belong to it
         if has_a_name:
             begin_files("n1")

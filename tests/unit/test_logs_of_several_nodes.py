@@ -26,13 +26,13 @@ log = get_logger("swarm.test")
 class Logs:
     """The readers of a process of two nodes."""
 
-    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("a", "b")) -> None:
-        self.files = {node: log_in(folder, node, f"{node}/events", f"{node}/stdout") for node in nodes}
+    def __init__(self, folder: Path) -> None:
+        self.files = [log_in(folder, node, f"{node}/events", f"{node}/stdout") for node in "ab"]
         self.folder = folder
         self.terminal = io.StringIO()
 
     def configure(self, level: str = "info") -> ExitStack:
-        return configure_logging(list(self.files.values()), level=level, stream=self.terminal)
+        return configure_logging(self.files, level=level, stream=self.terminal)
 
     def events(self, node: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / node / "events").read_text().splitlines()]
@@ -44,8 +44,12 @@ class Logs:
         return (self.folder / node / "stdout").read_text().splitlines()
 
 
-def test_an_event_of_a_node_is_in_its_files_and_in_nobody_elses(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(tmp_path)
+
+
+def test_an_event_of_a_node_is_in_its_files_and_in_nobody_elses(logs: Logs) -> None:
     with logs.configure():
         with logging_as("a"):
             log.info("of.a")
@@ -59,8 +63,7 @@ def test_an_event_of_a_node_is_in_its_files_and_in_nobody_elses(tmp_path: Path) 
     assert ["of.b" in line for line in logs.stdout("b")] == [True]
 
 
-def test_what_belongs_to_no_node_is_in_the_files_of_all_under_the_names_of_each(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_what_belongs_to_no_node_is_in_the_files_of_all_under_the_names_of_each(logs: Logs) -> None:
     with logs.configure():
         log.warning("scorer.restart")
     for node in "ab":
@@ -68,8 +71,7 @@ def test_what_belongs_to_no_node_is_in_the_files_of_all_under_the_names_of_each(
     assert logs.terminal.getvalue().count("scorer.restart") == 1
 
 
-def test_the_terminal_says_whose_an_event_is(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_the_terminal_says_whose_an_event_is(logs: Logs) -> None:
     with logs.configure():
         with logging_as("b"):
             log.info("of.b", round=3)
@@ -79,7 +81,7 @@ def test_the_terminal_says_whose_an_event_is(tmp_path: Path) -> None:
     assert "node_id" not in second
 
 
-def test_tasks_and_threads_inherit_the_node_that_started_them(tmp_path: Path) -> None:
+def test_tasks_and_threads_inherit_the_node_that_started_them(logs: Logs) -> None:
     async def work(node: str) -> None:
         with logging_as(node):
             await to_thread.run_sync(log.info, "thread")
@@ -96,16 +98,12 @@ def test_tasks_and_threads_inherit_the_node_that_started_them(tmp_path: Path) ->
                 tasks.start_soon(work, node)
         log.info("end")
 
-    logs = Logs(tmp_path)
     with logs.configure():
         anyio.run(main)
     assert logs.names("a") == logs.names("b") == ["thread", "task", "end"]
 
 
-def test_prints_go_to_the_stdout_log_of_the_node_that_prints(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    logs = Logs(tmp_path)
+def test_prints_go_to_the_stdout_log_of_the_node_that_prints(logs: Logs, capsys: pytest.CaptureFixture[str]) -> None:
     with logs.configure():
         with logging_as("a"):
             print("from a")
@@ -117,8 +115,7 @@ def test_prints_go_to_the_stdout_log_of_the_node_that_prints(
     assert capsys.readouterr() == ("from a\nfrom nobody\n", "from b\n")
 
 
-def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+def test_the_failure_of_a_node_is_in_its_log_alone(logs: Logs) -> None:
     with logs.configure(), logging_as("a"):
         record_failure(StoreError("gone"))
         try:

@@ -34,6 +34,7 @@ from tests.unit.node.nodes import (
     until,
 )
 
+pytestmark = pytest.mark.anyio
 ROUNDS, EVERY = 6, 2
 AVERAGING: dict[str, Any] = {
     "average_every": EVERY,
@@ -58,7 +59,6 @@ def make_bob(layout: Layout, weights: bytes = b"weights of bob", rounds: int = R
         put(weights_file(layout, round_, "bob"), weights + str(round_).encode())
 
 
-@pytest.mark.anyio
 async def test_after_every_hth_round_all_have_the_same_weights_and_the_rows_name_them(tmp_path: Path) -> None:
     layout, policies = Layout(tmp_path, "exp"), [FakePolicy(), FakePolicy()]
     settings = {"max_rounds": 4, "expected_workers": 2, "average_every": EVERY}
@@ -78,7 +78,6 @@ async def test_after_every_hth_round_all_have_the_same_weights_and_the_rows_name
             assert row.bytes_fetched >= len(files[peer])
 
 
-@pytest.mark.anyio
 async def test_without_it_nothing_is_published_and_no_column_is_written(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     make_ghost(layout, "bob", rounds=2)
@@ -87,7 +86,6 @@ async def test_without_it_nothing_is_published_and_no_column_is_written(tmp_path
     assert "averag" not in layout.metrics_file("alice").read_text()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("interval", [3, 100])
 @pytest.mark.parametrize("killed_in", [1, 2, 3, 4, 5])
 async def test_a_killed_node_comes_to_the_same_weights_and_rows(tmp_path: Path, interval: int, killed_in: int) -> None:
@@ -119,7 +117,6 @@ class Dying(FakePolicy):
         self._hold("averaged")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("step", ["export", "average", "averaged"])
 async def test_a_kill_in_the_middle_of_an_averaging_changes_nothing(tmp_path: Path, step: str) -> None:
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
@@ -138,7 +135,6 @@ async def test_a_kill_in_the_middle_of_an_averaging_changes_nothing(tmp_path: Pa
     assert comparable(broken) == comparable(whole)
 
 
-@pytest.mark.anyio
 async def test_what_was_published_before_a_kill_is_never_replaced_and_is_what_is_averaged(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     make_bob(layout)
@@ -151,7 +147,6 @@ async def test_what_was_published_before_a_kill_is_never_replaced_and_is_what_is
     assert averaged["alice"] == hashlib.sha256(earlier).hexdigest()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "spoil", [lambda file: file.unlink(), lambda file: file.write_bytes(b"weights of somebody else")]
 )
@@ -169,7 +164,6 @@ async def test_weights_that_are_not_those_any_more_end_the_redo_there(
     assert (lost["count"], "weights of bob after round 1" in lost["why"]) == (1, True)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("weights", "reason"), [(b"another model's ", "other_weights"), (b"weights " + b"x" * 2 * HEADER, "oversized")]
 )
@@ -188,7 +182,6 @@ async def test_a_peer_whose_weights_do_not_fit_is_left_out_and_the_log_and_the_r
     assert row.refused_files == {reason: 1}
 
 
-@pytest.mark.anyio
 async def test_who_does_not_publish_is_left_out_after_a_while_and_named(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     make_ghost(layout, "bob", rounds=EVERY)
@@ -198,7 +191,6 @@ async def test_who_does_not_publish_is_left_out_after_a_while_and_named(tmp_path
     assert (missing["missing"], missing["unknown"]) == (["bob"], 0)
 
 
-@pytest.mark.anyio
 async def test_own_files_go_when_a_checkpoint_of_everybody_holds_their_rounds(tmp_path: Path) -> None:
     layout, settings = Layout(tmp_path, "exp"), {"checkpoint_interval": 1, "checkpoint_keep": 1, "max_rounds": 8}
     nodes = [make_worker(layout, name, **AVERAGING | settings) for name in "ab"]
@@ -241,7 +233,6 @@ def test_an_experiment_is_another_one_with_it_and_the_same_without() -> None:
     assert not set(named) & load_settings({}, {}, None).experiment_identity().keys()
 
 
-@pytest.mark.anyio
 async def test_a_node_without_room_for_temporary_files_keeps_its_own_weights_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,8 @@ from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
 from tests.unit.views.factories import run_of
 
+pytestmark = pytest.mark.anyio
+
 
 def save(layout: Layout, node: str, rounds_done: int, model: str = "tiny-qwen2") -> None:
     state = NodeState(node_id=node, rounds_done=rounds_done, seed=1, cumulative_reward=0.0, model=model)
@@ -92,7 +94,6 @@ def test_what_strangers_leave_among_the_checkpoints_costs_no_node_its_exam(tmp_p
     assert "\x1b" not in "".join(left_out)
 
 
-@pytest.mark.anyio
 async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(monkeypatch: pytest.MonkeyPatch) -> None:
     def load_and_answer(model: str, trained: Path | None, paper: Paper, *_: object) -> list[Answers]:
         if trained == Path("hostile"):
@@ -167,7 +168,6 @@ def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_
     assert examined == [["first", "anna", "anna"], ["third", "anna", "anna"]]
 
 
-@pytest.mark.anyio
 async def test_the_paper_is_frozen_held_out_and_grows_at_its_end() -> None:
     source = FakeTaskSource()
     paper = await make_paper(source, dict.fromkeys(("bf", "arc_1d"), "tiny"), 4)
@@ -179,7 +179,6 @@ async def test_the_paper_is_frozen_held_out_and_grows_at_its_end() -> None:
     assert seeds[0] == 2147007729, "changing the paper makes all earlier exams incomparable"
 
 
-@pytest.mark.anyio
 async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_model_sits_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -30,6 +30,7 @@ from swarm.web.journal import Journal, wanted
 from swarm.web.look import start_document
 from swarm.web.service import DRAWN, Service, WatchedRun
 from swarm.wire import keys
+from tests.layout import Layout
 from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, run_of
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
 
@@ -38,8 +39,12 @@ READ = ["/", "/api/place", *(f"{RUN}/{what}" for what in ("standing", "tasks", "
 READ += [f"{RUN}/series?columns=my_reward", f"{RUN}/stages/0", f"{RUN}/answers/0/0/alice", "/static/main.js"]
 
 
+@pytest.fixture(autouse=True)
+def layout(tmp_path: Path) -> Layout:
+    return make_shown(tmp_path)
+
+
 def test_nobody_who_was_not_let_in_is_told_anything(tmp_path: Path) -> None:
-    make_shown(tmp_path)
     stranger = TestClient(a_service(tmp_path)[0].app, base_url=BASE)
     for path in (*READ, f"{RUN}/live", f"{RUN}/journal", "/static/none", "/nowhere", "/api"):
         answer = stranger.get(path)
@@ -49,7 +54,6 @@ def test_nobody_who_was_not_let_in_is_told_anything(tmp_path: Path) -> None:
 
 
 def test_the_token_becomes_a_cookie_that_no_script_sees_and_no_other_site_sends(tmp_path: Path) -> None:
-    make_shown(tmp_path)
     let_in = list[str]()
     service, guard = a_service(tmp_path, admitted=lambda: let_in.append(guard.token))
     first = guard.token
@@ -61,7 +65,6 @@ def test_the_token_becomes_a_cookie_that_no_script_sees_and_no_other_site_sends(
 
 
 def test_every_answer_has_the_headers_that_bar_what_is_foreign(tmp_path: Path) -> None:
-    make_shown(tmp_path)
     for client in (a_browser(tmp_path), TestClient(a_service(tmp_path)[0].app, base_url=BASE)):
         for path in ("/", "/healthz", "/nowhere", f"{RUN}/standing", "/static/style.css"):
             answer = client.get(path)
@@ -71,7 +74,6 @@ def test_every_answer_has_the_headers_that_bar_what_is_foreign(tmp_path: Path) -
 
 
 def test_what_is_not_there_is_not_found_and_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
-    make_shown(tmp_path)
     browser = a_browser(tmp_path)
     names = ("/nowhere", "/static/..%2fservice.py", "/static/index.html", "/static/uPlot.LICENSE")
     others = ("/api/run/none/standing", "/api/run/..%2f..%2fetc/standing")
@@ -88,8 +90,7 @@ def events_of(lines: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line.split("data: ", 1)[1]) for line in lines if "data: " in line]
 
 
-def test_who_follows_is_told_where_the_run_stands_and_then_what_is_new(tmp_path: Path) -> None:
-    layout = make_shown(tmp_path)
+def test_who_follows_is_told_where_the_run_stands_and_then_what_is_new(tmp_path: Path, layout: Layout) -> None:
     service, _ = a_service(tmp_path, interval=0.0)
     now = 0.0
 
@@ -117,7 +118,6 @@ def test_who_follows_is_told_where_the_run_stands_and_then_what_is_new(tmp_path:
 
 
 def test_a_stream_that_broke_goes_on_where_it_was(tmp_path: Path) -> None:
-    make_shown(tmp_path)
     mark = a_browser(tmp_path).get(f"{RUN}/series?columns=my_reward").json()["mark"]
     service, _ = a_service(tmp_path)
     watched = WatchedRun(a_look(tmp_path), 0.5, lambda: 0.0, lambda: 1.7e9)
@@ -129,7 +129,6 @@ def test_a_stream_that_broke_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_run_is_read_once_per_interval_however_many_look(tmp_path: Path) -> None:
-    make_shown(tmp_path)
     look, now, read = a_look(tmp_path), [0.0], list[float]()
     refresh = look.refresh
     look.refresh = lambda wall: (read.append(wall), refresh(wall))[1]  # type: ignore[method-assign]
@@ -146,13 +145,11 @@ def test_a_run_is_read_once_per_interval_however_many_look(tmp_path: Path) -> No
 
 
 def test_rows_beyond_those_that_are_held_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_shown(tmp_path)
     monkeypatch.setattr(histories, "MOST_ROWS", 2)
     assert a_browser(tmp_path).get(f"{RUN}/standing").json()["not_held"] == {"alice": 1, "bob": 1}
 
 
 def test_a_stream_counts_from_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_shown(tmp_path)
     monkeypatch.setattr(services, "MOST_STREAMS", 2)
     monkeypatch.setattr(Service, "_ended", lambda _: None)
     monkeypatch.setattr(Service, "_events", lambda *_: once())
@@ -164,8 +161,7 @@ async def once() -> AsyncIterator[str]:
     yield "data: {}\n\n"
 
 
-def test_what_says_that_it_is_anothers_is_not_shown(tmp_path: Path) -> None:
-    layout = make_shown(tmp_path)
+def test_what_says_that_it_is_anothers_is_not_shown(tmp_path: Path, layout: Layout) -> None:
     folder = layout.rollouts / "round_0" / "stage_0"
     (folder / "mallory.json").write_bytes((folder / "alice.json").read_bytes())
     assert a_browser(tmp_path).get(f"{RUN}/answers/0/0/alice").status_code == 200
@@ -175,9 +171,8 @@ def test_what_says_that_it_is_anothers_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_invented_names_do_not_take_the_places_of_nodes_with_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = make_shown(tmp_path)
     folder = layout.rollouts / "round_0" / "stage_0"
     for number in range(5):
         (folder / f"a{number}.json").write_text("x")
@@ -185,8 +180,7 @@ def test_invented_names_do_not_take_the_places_of_nodes_with_rows(
     assert {"alice", "bob"} < {*a_browser(tmp_path).get(f"{RUN}/stages/0").json()["stages"]["0"]}
 
 
-def test_a_node_with_rows_of_rounds_that_the_run_does_not_have_is_not_drawn_and_that_is_said(tmp_path: Path) -> None:
-    layout = make_shown(tmp_path)
+def test_a_node_with_rows_of_rounds_that_a_run_does_not_have_is_not_drawn(tmp_path: Path, layout: Layout) -> None:
     row = msgspec.structs.replace(make_row(layout, "mallory", 0), round=2**53 - 1)
     append(layout.metrics_file("mallory"), msgspec.json.encode(row))
     browser = a_browser(tmp_path)
@@ -199,8 +193,8 @@ def test_of_a_start_no_more_is_told_than_an_honest_one_says() -> None:
     assert len(json.dumps(told)) < 50_000
 
 
-def test_the_journal_has_the_last_events_that_match_and_then_what_comes(tmp_path: Path) -> None:
-    run = run_of(make_shown(tmp_path))
+def test_the_journal_has_the_last_events_that_match_and_then_what_comes(layout: Layout) -> None:
+    run = run_of(layout)
     journal = Journal(run, wanted([], "info", "round.comp*"))
     assert [(event["node"], event["event"]) for event in journal.more()] == [("alice", "round.completed")]
     assert journal.is_whole
@@ -209,8 +203,8 @@ def test_the_journal_has_the_last_events_that_match_and_then_what_comes(tmp_path
     assert [event["words"] for event in warnings] == ["reason=false_claim"]
 
 
-def test_a_journal_says_whether_it_began_with_all_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_of(make_shown(tmp_path))
+def test_a_journal_says_whether_it_began_with_all_events(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(layout)
     events = Journal(run, wanted([], "info", "*")).more()
     for most, whole in ((len(events), True), (len(events) - 1, False)):
         monkeypatch.setattr(journals, "LAST", most)
@@ -220,8 +214,7 @@ def test_a_journal_says_whether_it_began_with_all_events(tmp_path: Path, monkeyp
         assert journal.is_whole is whole
 
 
-def test_what_has_elapsed_goes_from_the_start_of_the_first_round_to_the_last_row(tmp_path: Path) -> None:
-    layout = make_shown(tmp_path)
+def test_what_has_elapsed_goes_from_the_first_rounds_start_to_the_last_row(tmp_path: Path, layout: Layout) -> None:
     look = a_look(tmp_path)
     look.refresh(START + 1e6)
     assert look.standing()["elapsed"] == pytest.approx(3 * ROUND_SECONDS)
@@ -230,8 +223,7 @@ def test_what_has_elapsed_goes_from_the_start_of_the_first_round_to_the_last_row
     assert look.standing()["elapsed"] == pytest.approx(3 * ROUND_SECONDS), "a clock that nobody believes"
 
 
-def test_stages_of_a_round_come_with_the_oldest_round_of_which_answers_are_kept(tmp_path: Path) -> None:
-    layout = make_shown(tmp_path)
+def test_stages_of_a_round_come_with_the_oldest_round_of_which_answers_are_kept(tmp_path: Path, layout: Layout) -> None:
     look = a_look(tmp_path)
     assert look.stages(2) == {"round": 2, "stages": {"0": ["alice", "bob"]}, "oldest": 0}
     shutil.rmtree(layout.rollouts / "round_0")
@@ -242,8 +234,7 @@ def test_stages_of_a_round_come_with_the_oldest_round_of_which_answers_are_kept(
     assert look.stages(0)["oldest"] is None
 
 
-def test_settings_that_are_asked_for_first_are_told_even_at_their_defaults(tmp_path: Path) -> None:
-    layout = make_shown(tmp_path)
+def test_settings_that_are_asked_for_first_are_told_even_at_their_defaults(tmp_path: Path, layout: Layout) -> None:
     append(layout.root / keys.starts("alice"), msgspec.json.encode(start_of("alice", "exp", START)))
     (told,) = a_look(tmp_path).made_with()["starts"]
     assert told["foremost"]["generations"] == "8"
@@ -253,9 +244,9 @@ def test_settings_that_are_asked_for_first_are_told_even_at_their_defaults(tmp_p
 
 
 def test_a_place_that_fails_for_a_while_is_told_to_who_follows_and_the_stream_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = run_of(make_shown(tmp_path))
+    run = run_of(layout)
     service, _ = a_service(tmp_path, interval=0.0)
     watched, journal = (
         WatchedRun(a_look(tmp_path), 0.0, lambda: 0.0, lambda: 1.7e9),
