@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.distributions import install
 
 Said = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
+Put = Callable[..., None]
 
 COMMANDS = """
 from swarm.cli.command import Command
@@ -29,10 +32,15 @@ def commands(word: str, module: str) -> str:
     return COMMANDS % {"word": word, "module": module}
 
 
-def test_entry_points_are_found_by_name_with_their_distribution(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.syspath_prepend(
-        install(tmp_path, "their-tasks", {"swarm.tasks": {"dice": "dice:DICE"}}, dice="DICE = 7")
-    )
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: Patch) -> Put:
+    """Installs a distribution of this name, with these groups and modules, in a folder of its own on the path."""
+    folders = (tmp_path / str(number) for number in count())
+    return lambda name, groups, **modules: monkeypatch.syspath_prepend(install(next(folders), name, groups, **modules))
+
+
+def test_entry_points_are_found_by_name_with_their_distribution(put: Put) -> None:
+    put("their-tasks", {"swarm.tasks": {"dice": "dice:DICE"}}, dice="DICE = 7")
     entry = entry_points.found("swarm.tasks")["dice"]
     assert entry.distribution == "their-tasks"
     assert entry_points.load(entry) == 7
@@ -40,13 +48,13 @@ def test_entry_points_are_found_by_name_with_their_distribution(tmp_path: Path, 
     assert "dice" not in entry_points.found("swarm.sinks")
 
 
-def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(put: Put) -> None:
     for name in ("swarm-sapo", "aaa", "zzz"):
         groups = {"swarm.sinks": {"both": f"{name}:x", **({"ours": f"{name}:x"} if name != "aaa" else {})}}
-        monkeypatch.syspath_prepend(install(tmp_path / name, name, groups))
+        put(name, groups)
     found = entry_points.found("swarm.sinks")
     assert [found[name].distribution for name in ("both", "ours")] == ["swarm-sapo"] * 2
-    monkeypatch.syspath_prepend(install(tmp_path / "new", "swarm-sapo", {}))
+    put("swarm-sapo", {})
     found = entry_points.found("swarm.sinks")
     assert [found[name].distribution for name in ("both", "ours")] == ["aaa", "zzz"]
 
@@ -60,10 +68,10 @@ def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(tmp_path:
     ],
 )
 def test_one_that_dangles_says_whose_it_is_and_what_to_type(
-    tmp_path: Path, monkeypatch: Patch, module: dict[str, str], why: str
+    put: Put, monkeypatch: Patch, module: dict[str, str], why: str
 ) -> None:
     monkeypatch.delitem(sys.modules, "gone_away", raising=False)
-    monkeypatch.syspath_prepend(install(tmp_path, "theirs", {"swarm.places": {"dav": "gone_away:x"}}, **module))
+    put("theirs", {"swarm.places": {"dav": "gone_away:x"}}, **module)
     with pytest.raises(entry_points.DanglingError) as refused:
         entry_points.load(entry_points.found("swarm.places")["dav"])
     assert str(refused.value) == (
@@ -73,13 +81,9 @@ def test_one_that_dangles_says_whose_it_is_and_what_to_type(
 
 
 # ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_command_from_outside_runs_and_is_helped_and_completed(
-    tmp_path: Path, monkeypatch: Patch, capsys: Said
-) -> None:
+def test_a_command_from_outside_runs_and_is_helped_and_completed(put: Put, capsys: Said) -> None:
     module = commands("greet world", "greeting")
-    monkeypatch.syspath_prepend(
-        install(tmp_path, "theirs", {"swarm.commands": {"greeting": "greeting"}}, greeting=module)
-    )
+    put("theirs", {"swarm.commands": {"greeting": "greeting"}}, greeting=module)
     assert run(["greet", "world", "--loud"]) == 0
     assert run(["--help"]) == 0
     assert run(["completion", "bash"]) == 0
@@ -89,11 +93,9 @@ def test_a_command_from_outside_runs_and_is_helped_and_completed(
     assert said.err == ""
 
 
-def test_a_dangling_one_is_said_and_the_others_work(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> None:
+def test_a_dangling_one_is_said_and_the_others_work(put: Put, capsys: Said) -> None:
     groups = {"swarm.commands": {"aaa": "no_such_module", "odd": "odd_table", "wave": "waving"}}
-    monkeypatch.syspath_prepend(
-        install(tmp_path, "theirs", groups, odd_table="COMMANDS = 7", waving=commands("wave", "waving"))
-    )
+    put("theirs", groups, odd_table="COMMANDS = 7", waving=commands("wave", "waving"))
     assert run(["wave"]) == 0
     said = capsys.readouterr()
     assert said.out == "aha\n"
@@ -103,11 +105,9 @@ def test_a_dangling_one_is_said_and_the_others_work(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("words", ["status", "experiment list", "experiment", "status all", "one two three"])
-def test_no_plugin_takes_another_commands_words(tmp_path: Path, monkeypatch: Patch, capsys: Said, words: str) -> None:
+def test_no_plugin_takes_another_commands_words(put: Put, capsys: Said, words: str) -> None:
     name = f"taking_{words.replace(' ', '_')}"
-    monkeypatch.syspath_prepend(
-        install(tmp_path, "theirs", {"swarm.commands": {name: name}}, **{name: commands(words, name)})
-    )
+    put("theirs", {"swarm.commands": {name: name}}, **{name: commands(words, name)})
     assert run(["--help"]) == 0
     assert f"`swarm {words}` of theirs is left out" in capsys.readouterr().err
 
@@ -126,10 +126,8 @@ def test_a_command_of_the_core_asks_for_no_entry_points() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_our_own_plugins_that_metadata_does_not_name_are_said_where_a_word_is_unknown(
-    tmp_path: Path, monkeypatch: Patch, capsys: Said
-) -> None:
-    monkeypatch.syspath_prepend(install(tmp_path, "swarm-sapo", {}))
+def test_our_own_plugins_that_metadata_does_not_name_are_said_where_a_word_is_unknown(put: Put, capsys: Said) -> None:
+    put("swarm-sapo", {})
     assert run(["no-such-word"]) == 2
     said = capsys.readouterr().err
     named, _, why = said.splitlines()[-1].partition(": not registered since swarm was updated")
