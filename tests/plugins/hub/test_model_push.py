@@ -136,7 +136,7 @@ def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(tmp_path: Path
     assert days.now < GRACE
 
 
-def test_a_node_that_never_saves_its_last_round_is_waited_for_for_the_grace(layout: Layout, monkeypatch: Patch) -> None:
+def test_a_node_that_never_saves_its_last_round_is_waited_for_a_while(layout: Layout, monkeypatch: Patch) -> None:
     days = Days(monkeypatch)
     make_round(layout, "alice", 3)
     assert run(words(layout, "--follow")) == 0

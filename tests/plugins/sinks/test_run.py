@@ -219,12 +219,17 @@ def test_of_rounds_that_were_redone_the_last_row_counts_and_what_was_handed_over
     assert sink.rounds("alice") == [0, 1, 2, 3]
 
 
-def test_stages_come_in_their_order(layout: Layout) -> None:
+def test_stages_come_in_their_order_and_a_file_that_became_another_one_does_not_come_twice(layout: Layout) -> None:
     add(layout, 3, stage=1)
     add(layout, 3)
     sink = Memory()
-    Feed(run_of(layout), sink).pump()
+    feed = Feed(run_of(layout), sink)
+    feed.pump()
     assert [key for _, key, _ in sink.kept if key.round == 3] == [RoundKey(3), RoundKey(3, 1)]
+    layout.metrics_file("bob").unlink()
+    add(layout, 0, 1, 2, 3, node="bob")
+    feed.pump()
+    assert sink.rounds("bob") == [0, 1, 2, 3]
 
 
 def test_lines_that_are_no_rows_and_nodes_without_any_do_no_harm(layout: Layout) -> None:
@@ -234,16 +239,6 @@ def test_lines_that_are_no_rows_and_nodes_without_any_do_no_harm(layout: Layout)
     sink = Memory()
     Feed(run_of(layout), sink).pump()
     assert sink.rounds("alice") == [0, 1, 2]
-
-
-def test_a_file_that_became_another_one_is_not_handed_over_twice(layout: Layout) -> None:
-    sink = Memory()
-    feed = Feed(run_of(layout), sink)
-    feed.pump()
-    layout.metrics_file("alice").unlink()
-    add(layout, 0, 1, 2, 3)
-    feed.pump()
-    assert sink.rounds("alice") == [0, 1, 2, 3]
 
 
 def test_a_flood_of_nodes_is_bounded_and_counted(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

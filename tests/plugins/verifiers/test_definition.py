@@ -31,11 +31,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.4.0" if name == "verifiers" else real(name))
 
 
-def test_the_family_keeps_what_every_family_keeps() -> None:
+def test_the_family_keeps_what_every_family_keeps_and_its_code_counts_in_what_a_run_is_made_with() -> None:
     is_light_and_its_questions_say_where_they_come_from("verifiers")
-
-
-def test_its_code_counts_in_what_a_run_is_made_with() -> None:
     assert own_plugins(Settings(task_table={"w": KNOWN})) == ("verifiers",)
 
 

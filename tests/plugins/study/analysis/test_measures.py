@@ -224,6 +224,7 @@ def test_pass_at_1_is_the_share_of_full_answers_in_each_window() -> None:
     assert found["pass_at_1"].tolist() == [0.25, 1.0]
     assert found["reward"].tolist() == pytest.approx([(1 + 3 * 0.25) / 4, 1.0])
     assert found["questions"].tolist() == [4, 2]
+    assert pass_at_1(make_judged([[YES]]).iloc[:0]).empty, "nothing was judged"
 
 
 def test_pass_at_1_is_the_share_of_answers_times_the_share_of_these_that_are_right() -> None:
@@ -234,10 +235,6 @@ def test_pass_at_1_is_the_share_of_answers_times_the_share_of_these_that_are_rig
     assert pd.isna(found["given_answered"][1])
     (together_,) = pass_at_1(judged, window=2).to_dict("records")
     assert (together_["pass_at_1"], together_["answered"], together_["given_answered"]) == (0.25, 0.5, 0.5)
-
-
-def test_without_judged_questions_there_is_no_window() -> None:
-    assert pass_at_1(make_judged([[YES]]).iloc[:0]).empty
 
 
 # ── nodes of unlike models ──────────────────────────────────────────────────────────────────────────────────────────
