@@ -58,6 +58,7 @@ _TESTS = ("pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "gpu", "tes
 PARTS: Mapping[str, Part] = {
     "correct": Part("tests of the policy on this device", _TESTS, _TESTS),
     "decode": _of_card("tokens a second against the bound", "decode", 3.0),
+    "compiled": _of_card("the same with a compiled step", "compiled", 5.0),
     "train": _of_card("tokens a second, utilisation", "train"),
     "profile": _of_card("the longest kernels", "profile"),
     "rival": _of_card("transformers' generate_batch", "rival"),

@@ -5,6 +5,7 @@
 
     decode      tokens per second of `generate` (prefill included) against the bandwidth bound: in every step the
                 weights, as bf16, and the keys and values of all rows are read once, at the bandwidth of a device copy
+    compiled    the same with SWARM_DECODING=compiled, and the seconds of the first batch, in which it is compiled
     training    completion tokens per second of one update, and model-FLOPs utilisation: 6 N per token that passes the
                 model (prompts once per group) and 12 x layers x heads x head size per pair of query and key, over the
                 vendor's dense bf16 peak where the device is known, else over a measured matrix product
@@ -167,21 +168,21 @@ class Runner:
         self._shape = shape
         self._device = device
 
-    def load(self, case: Case, precision: str) -> JoinedPolicy:
+    def load(self, case: Case, precision: str, decoding: str = "auto") -> JoinedPolicy:
         """A fresh policy that writes completions of the case's length."""
-        config = GrpoConfig(max_new_tokens=case.completion_tokens)
+        config = GrpoConfig(max_new_tokens=case.completion_tokens, decoding=decoding)
         return load_policy(str(self._folder), config, device=self._device.name, precision=precision)
 
-    def decode(self, case: Case, weights: int, bandwidth: float, repetitions: int) -> dict[str, Any]:
+    def decode(self, case: Case, weights: int, bandwidth: float, repetitions: int, decoding: str) -> dict[str, Any]:
         """Tokens per second, and the share of the bound."""
-        policy = self.load(case, "bf16")
+        policy = self.load(case, "bf16", decoding)
         answers: list[tuple[Completion, ...]] = []
 
         def generate(seed: int = 0) -> None:
             answers[:] = policy.generate(prompts_of(case), group_size=case.group_size, seed=seed)
 
-        for seed in range(2):  # warm-up: kernels, graphs
-            generate(seed)
+        first = self._device.timed(generate)  # warm-up: kernels, graphs, compiling
+        generate(1)
         captured, rates = graphs_captured(), []
         for seed in range(repetitions):
             took = self._device.timed(lambda: generate(seed))  # noqa: B023
@@ -192,6 +193,7 @@ class Runner:
             "tokens_per_second": summary(rates),
             "bound_tokens_per_second": bound,
             "share_of_bound": summary(rate / bound for rate in rates),
+            "seconds_of_first": first,
             "peak_bytes": self._device.peak_bytes(generate),
             "graphs_captured": captured,
             "graphs_captured_while_measured": graphs_captured() - captured,
@@ -253,7 +255,7 @@ def release() -> None:
 
 LONGEST = 5
 """Kernels that are told of a profile."""
-PARTS = ("decode", "train", "profile", "rival")
+PARTS = ("decode", "compiled", "train", "profile", "rival")
 
 
 def longest_kernels(device: Device, work: Callable[[], object]) -> list[dict[str, Any]]:
@@ -303,13 +305,17 @@ class Bench:
             "peak_flops_source": "data sheet" if stated else "measured product",
         }
 
-    def decode(self) -> list[dict[str, Any]]:
+    def decode(self, decoding: str = "auto") -> list[dict[str, Any]]:
         """Every decode case."""
         found = []
         for case in self._cases:
-            found.append(self._runner.decode(case, self._weights, self._bandwidth, self._repetitions))
+            found.append(self._runner.decode(case, self._weights, self._bandwidth, self._repetitions, decoding))
             release()
         return found
+
+    def compiled(self) -> list[dict[str, Any]]:
+        """The same, with a compiled step."""
+        return self.decode("compiled")
 
     def train(self) -> dict[str, Any]:
         """The training case."""

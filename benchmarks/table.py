@@ -186,6 +186,10 @@ def gpu_rows(result: Result) -> Iterator[Row]:
         sizes = f"{found['prompts']} x {found['group_size']} completions"
         what = f"{card}, {result['model']} bf16, {sizes}: decode tokens/s"
         yield Row(what, "", f"{rate}, {share} of the bandwidth bound")
+    if compiled := result.get("compiled"):
+        rates = "; ".join(spread(found["tokens_per_second"], 0) for found in compiled)
+        first = max(found["seconds_of_first"] for found in compiled)
+        yield Row("— with a compiled step, the same cases", "", f"{rates}; compiled within {first:.0f} s")
     if isinstance(rivals := result.get("rival"), list):
         rates = "; ".join(spread(found["tokens_per_second"], 0) for found in rivals)
         yield Row("— transformers' `generate_batch`, the same cases", "", rates)
@@ -204,6 +208,15 @@ def waiting_rows(result: Result) -> Iterator[Row]:
     for role in ("worker", "coordinator"):
         sides = [f"{spread(trees[tree][role])}{said}" for tree, said in _now_and_before(trees, result["own"])]
         yield Row(f"a {role} that waits: processor seconds a minute", "at most 0.3", "; ".join(sides))
+
+
+def decode_step_rows(result: Result) -> Iterator[Row]:
+    """A decoding step with SWARM_DECODING=compiled beside the default of processors."""
+    for name, found in result["models"].items():
+        ratios = ", ".join(f"{spread(one['dynamic_over_compiled'])} at {one['rows']}" for one in found["sizes"])
+        within = f"compiled within {found['seconds_until_compiled']:.0f} s"
+        what = f"{name}: decoding steps, compiled over a growing cache, times as fast"
+        yield Row(what, "", f"{ratios} rows; {within}")
 
 
 def demonstration_rows(result: Result) -> Iterator[Row]:
@@ -261,6 +274,7 @@ BENCHMARKS = (
     Benchmark("adapter_learning", "cpu", "adapters: cumulative reward beside all weights", adapter_learning_rows),
     Benchmark("adapter_memory", "cpu", "adapters: peak memory and plan", adapter_memory_rows),
     Benchmark("adapter_speed", "cpu", "adapters: times as fast", adapter_speed_rows),
+    Benchmark("decode_step", "cpu", "decoding steps, compiled", decode_step_rows),
     Benchmark("waiting", "cpu", "a node that waits", waiting_rows),
     Benchmark("demonstration", "cpu", "the demonstration", demonstration_rows),
     Benchmark("gpu", "cuda_*", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),

@@ -135,7 +135,7 @@ def node_memory(
     shape, footprint = model
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
-    static = settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu)
+    static = settings.decoding in {"static", "compiled"} or (settings.decoding == "auto" and device.is_gpu)
     rows = together * settings.most_local_groups * settings.generations
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
     fp32_all, width = _FP32 * shape.parameters, _HALF if half else _FP32

@@ -2,6 +2,7 @@
 
     dynamic  the cache grows by a column per token and shrinks with every row that ends      any device, any model
     static   buffers of fixed size; a step is recorded once as a CUDA graph and replayed     full attention only
+             `compiled`: the same with a compiled step
 
 A Decoding lives as long as the policy and begins a Decoder per batch. Sizes: R rows, L live rows, V vocabulary.
 """
@@ -66,17 +67,21 @@ class Decoding(Protocol):
 
 
 def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
-    """`dynamic`, `static` or `auto`: static on a GPU. A model that static buffers do not suit gets dynamic ones."""
+    """`dynamic`, `static`, `compiled` or `auto`: static on a GPU. A model that static buffers do not suit gets dynamic
+    ones; one that cannot be compiled gets what `auto` gives."""
     on_gpu = model.device.type == "cuda"
     if kind == "dynamic" or (kind == "auto" and not on_gpu):
         return DynamicDecoding(model)
     obstacle = _obstacle(model)
     if not obstacle:
-        static = StaticDecoding(model, CudaCapture(model.device) if on_gpu else None)
+        static = StaticDecoding(model, CudaCapture(model.device) if on_gpu else None, compiled=kind == "compiled")
         obstacle = _disagreement(model, static)
         static.release()
-    if not obstacle:
-        return static
+        if not obstacle:
+            return static
+        if kind == "compiled":
+            logger.warning("decode.not_compiled", model=model.name, reason=obstacle)
+            return choose_decoding(model)
     logger.warning("decode.dynamic_instead", model=model.name, reason=obstacle)
     return DynamicDecoding(model)
 
@@ -120,6 +125,7 @@ def _disagreement(model: LanguageModel, static: Decoding) -> str:
         gap = max(
             ((one - other).abs().max() / other.abs().max()).item() for one, other in zip(ours, theirs, strict=True)
         )
-    except (RuntimeError, ValueError, TypeError, AttributeError) as error:  # what a foreign cache or mask leads to
+    except (RuntimeError, ValueError, TypeError, AttributeError, AssertionError, OSError) as error:
+        # What a foreign cache or mask leads to, or a compiler that is missing or gives up.
         return f"{type(error).__name__}: {error}"
     return "" if gap <= _TOLERANCE[model.autocast_dtype] else f"logits differ by {gap:.3g} of the largest"

@@ -14,7 +14,6 @@ is made of them, they do no harm. They are taken out, so that their names in a t
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import inspect
 import json
@@ -22,6 +21,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -109,18 +109,26 @@ class LanguageModel:
             cache: a transformers Cache to read and extend, or None.
             owner_B: which of several adapters each row uses; for one, or none: None.
         """
-        body = self.module.base_model
-        if body is self.module:  # Llama 4's prefix names no part of it
-            body = getattr(body, "model", body)
+        body, cache_argument = self._body
         with self.autocast(), self.adapted(owner_B):
             output = body(
                 input_ids=ids_B_T,
                 attention_mask=mask,
                 position_ids=positions_B_T,
                 use_cache=cache is not None,
-                **{_cache_argument(body.__class__): cache},
+                **{cache_argument: cache},
             )
         return output.last_hidden_state  # type: ignore[no-any-return]
+
+    @cached_property
+    def _body(self) -> tuple[Any, str]:
+        """The model without its head, and how its forward pass calls the cache: `cache` since transformers 5.24, before
+        that `past_key_values`."""
+        body = self.module.base_model
+        if body is self.module:  # Llama 4's prefix names no part of it
+            body = getattr(body, "model", body)
+        named = inspect.signature(body.__class__.forward).parameters
+        return body, "past_key_values" if "past_key_values" in named and "cache" not in named else "cache"
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns fp32 logits [..., V] of hidden states [..., D]."""
@@ -286,13 +294,6 @@ def wrap_model(
         tokenizer_digest=_tokenizer_digest(tokenizer, eos_ids),
         not_embedded=not_embedded,
     )
-
-
-@functools.cache
-def _cache_argument(architecture: type[nn.Module]) -> str:
-    """Returns how a forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
-    named = inspect.signature(architecture.forward).parameters
-    return "past_key_values" if "past_key_values" in named and "cache" not in named else "cache"
 
 
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:

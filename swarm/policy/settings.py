@@ -221,8 +221,8 @@ _FEWEST_COLUMNS = 64
 
 
 def row_bucket(rows: int) -> int:
-    """Returns the next power of two."""
-    return 1 << (rows - 1).bit_length()
+    """Returns the next power of two, 2 at least: a compiled step of one row would be another one."""
+    return max(2, 1 << (rows - 1).bit_length())
 
 
 def column_bucket(columns: int) -> int:

@@ -22,6 +22,9 @@ GraphedSteps are recorded once as CUDA graphs and replayed: a step is hundreds o
 
 Two replays of every graph are checked: the first on the inputs it was recorded with, the second on others, so that a
 step which took a number from the host, and so recorded it as a constant, is found too.
+
+A compiled step (torch.compile) does the work of many small operations in few: norms, rotary embedding, gating. It is
+compiled once for all sizes, which takes a minute, and recorded like any other.
 """
 
 from __future__ import annotations
@@ -214,15 +217,26 @@ class Buffers:
         for state in (self.real, self.positions, self.owners):
             state[: len(slot_l)] = state[slot_l]
 
-    def visible(self, rows: int, columns: int) -> Tensor:
-        """bool [B, C]: what the next token may attend to."""
-        column_C = torch.arange(columns, device=self.column.device)
-        return self.real[:rows, :columns] & (column_C <= self.column)
+    def part(self, rows: int, columns: int) -> Buffers:
+        """Returns the first rows and columns, in the same memory: what a step works on."""
+        return Buffers(
+            keys=[buffer[:rows, :, :columns] for buffer in self.keys],
+            values=[buffer[:rows, :, :columns] for buffer in self.values],
+            real=self.real[:rows, :columns],
+            tokens=self.tokens[:rows],
+            positions=self.positions[:rows],
+            owners=self.owners[:rows],
+            column=self.column,
+            logits=self.logits[:rows],
+        )
 
-    def cache(self, rows: int, columns: int) -> Cache:
-        """Returns the part of the keys and values that a step works on, as the model wants it."""
-        layers = zip(self.keys, self.values, strict=True)
-        return Cache([_Layer(k[:rows, :, :columns], v[:rows, :, :columns], self.column) for k, v in layers])
+    def visible(self) -> Tensor:
+        """bool [R, S]: what the next token may attend to."""
+        return self.real & (torch.arange(self.columns, device=self.column.device) <= self.column)
+
+    def cache(self) -> Cache:
+        """Returns the keys and values, as the model wants them."""
+        return Cache([_Layer(k, v, self.column) for k, v in zip(self.keys, self.values, strict=True)])
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers has no types
@@ -260,9 +274,11 @@ class StaticDecoding:
     look_every = 4
     """Looking at what was sampled makes the CPU wait for the GPU; a row that ended runs on for up to three steps."""
 
-    def __init__(self, model: LanguageModel, capture: Capture | None) -> None:
+    def __init__(self, model: LanguageModel, capture: Capture | None, *, compiled: bool = False) -> None:
+        """`compiled`: compile the step when it first runs."""
         self.steps = GraphedSteps(capture)
         self.model, self._weights = model, DecodeWeights(model)
+        self._compute = _compiled(self._next_logits) if compiled else self._next_logits
         self._addresses = self._weights.addresses()
         self._buffers: Buffers | None = None
 
@@ -313,15 +329,39 @@ class StaticDecoding:
         return self.steps.run((rows, columns), lambda: self._forward(buffers, rows, columns))
 
     def _forward(self, buffers: Buffers, rows: int, columns: int) -> Tensor:
+        part = buffers.part(rows, columns)
+        mask_B_1_1_C = _ready_mask(self._weights.model, part.visible())
+        return part.logits.copy_(self._compute(part, mask_B_1_1_C))
+
+    def _next_logits(self, part: Buffers, mask_B_1_1_C: Tensor) -> Tensor:
+        """Logits [B, V] behind the part's tokens."""
         model = self._weights.model
         hidden_B_1_D = model.hidden(
-            buffers.tokens[:rows, None],
-            mask=_ready_mask(model, buffers.visible(rows, columns)),
-            positions_B_T=buffers.positions[:rows, None],
-            cache=buffers.cache(rows, columns),
-            owner_B=buffers.owners[:rows] if isinstance(model.adapter, StackedAdapters) else None,
+            part.tokens[:, None],
+            mask=mask_B_1_1_C,
+            positions_B_T=part.positions[:, None],
+            cache=part.cache(),
+            owner_B=part.owners if isinstance(model.adapter, StackedAdapters) else None,
         )
-        return buffers.logits[:rows].copy_(model.logits(hidden_B_1_D[:, 0]))
+        return model.logits(hidden_B_1_D[:, 0])
+
+
+def _compiled(step: Callable[[Buffers, Tensor], Tensor]) -> Callable[[Buffers, Tensor], Tensor]:
+    """Returns the step compiled for any number of rows and columns: twice at most, since a part that is the whole
+    buffer lies in memory in another way."""
+    from torch._dynamo import maybe_mark_dynamic  # seconds and 100 MB that only a compiled step needs
+
+    compiled = torch.compile(step)
+
+    def run(part: Buffers, mask_B_1_1_C: Tensor) -> Tensor:
+        for of_rows in (part.tokens, part.positions, part.owners):
+            maybe_mark_dynamic(of_rows, 0)
+        for cached in (*part.keys, *part.values):
+            maybe_mark_dynamic(cached, (0, 2))
+        maybe_mark_dynamic(mask_B_1_1_C, (0, 3))
+        return compiled(part, mask_B_1_1_C)
+
+    return run
 
 
 class StaticDecoder:

@@ -46,9 +46,14 @@ def test_every_device_gives_the_gradient_of_the_processors(architecture: str) ->
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_device_writes_the_same_in_buffers_of_fixed_size_as_on_a_growing_cache(architecture: str) -> None:
+@pytest.mark.parametrize("kind", ["static", "compiled"])
+def test_every_device_writes_the_same_in_buffers_of_fixed_size_as_on_a_growing_cache(
+    kind: str, architecture: str
+) -> None:
+    if kind == "compiled" and DEVICE.type == "cpu":
+        pytest.skip("of processors tests/engines/models/test_compiled.py shows it")
     model = on_the_device(architecture)
-    recorded = choose_decoding(model, "static")
+    recorded = choose_decoding(model, kind)
     for seed in range(3):  # the first ones are recorded, and later ones replayed
         assert_same_samples(write(model, recorded, seed=seed), write(model, DynamicDecoding(model), seed=seed))
 

@@ -152,6 +152,29 @@ def test_model_that_reads_static_buffers_wrongly_is_decoded_dynamically(monkeypa
     assert "of the largest" in logs[0]["reason"]
 
 
+@pytest.mark.parametrize("failure", [RuntimeError("no C++ compiler"), FileNotFoundError("g++")])
+def test_a_step_that_cannot_be_compiled_is_said_once_and_decoded_otherwise(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> Tensor:
+        raise failure
+
+    monkeypatch.setattr(torch, "compile", lambda _step, **_options: fails)
+    with capture_logs() as logs:
+        decoding = choose_decoding(make_model(), "compiled")
+    assert isinstance(decoding, DynamicDecoding)
+    assert [event["event"] for event in logs] == ["decode.not_compiled"]
+    assert str(failure) in logs[0]["reason"]
+
+
+def test_a_compiler_that_computes_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda step, **_: lambda *part: step(*part) * 1.1)
+    with capture_logs() as logs:
+        decoding = choose_decoding(make_model(), "compiled")
+    assert isinstance(decoding, DynamicDecoding)
+    assert "of the largest" in logs[0]["reason"]
+
+
 def test_out_of_memory_gives_the_buffers_back() -> None:
     model = make_model()
     decoding = StaticDecoding(model, FakeCapture())
@@ -197,7 +220,7 @@ def test_bf16_decoding_sees_each_update_and_never_touches_the_trained_weights() 
 
 
 def test_sizes_are_rounded_up_to_few() -> None:
-    assert [row_bucket(rows) for rows in (1, 2, 3, 4, 5, 64, 65)] == [1, 2, 4, 4, 8, 64, 128]
+    assert [row_bucket(rows) for rows in (1, 2, 3, 4, 5, 64, 65)] == [2, 2, 4, 4, 8, 64, 128]
     sizes = [column_bucket(columns) for columns in range(1, 3000)]
     assert sorted(set(sizes)) == [64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072]
     assert all(size >= columns for columns, size in enumerate(sizes, start=1))
