@@ -227,10 +227,12 @@ def kill_in_second_run(path: Path, how: str) -> None:
     command = [sys.executable, "-c", STUDY, *study_command(path)]
     study = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     run = open_run(path, "m-b-s1")
-    eventually(lambda: read_progress(RunReader(run)).reward, "a round of the second run")
+    reader = RunReader(run)
+    eventually(lambda: study.poll() is not None or read_progress(reader).reward, "a round of the second run")
+    assert study.stdout
+    assert study.poll() is None, study.stdout.read()
     study.send_signal(signal.SIGKILL)
     assert study.wait(PATIENCE) == -signal.SIGKILL
-    assert study.stdout
     study.stdout.close()
     eventually(lambda: not is_live(run), "the end of its swarm")
     fate(path, "m-b-s1", "finish")
