@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.config.own_code import OwnCode
 from swarm.errors import ProtocolError
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import MOST_BRACKETS, decode, encode, to_groups, to_rollout_file
@@ -45,6 +46,13 @@ def test_what_a_node_publishes_is_what_its_peers_read(groups: list[ScoredGroup])
         assert (there.peer_id, there.round, there.stage, there.model) == ("anna", *KEY, "tiny-qwen2")
         assert (there.question.prompt, there.question.origin) == (here.question.prompt, here.question.origin)
         assert [(c.text, c.finished) for c in there.completions] == [(c.text, c.finished) for c in here.completions]
+
+
+def test_code_that_the_user_named_is_written_as_its_text_and_what_has_no_form_in_json_is_not() -> None:
+    named = encode(PolicyInfo(model=OwnCode("my.module:model")))
+    assert decode(named, PolicyInfo, "here").model == "my.module:model"
+    with pytest.raises(NotImplementedError):
+        encode(PolicyInfo(model=object()))  # type: ignore[arg-type]
 
 
 def test_lesson_the_peers_own_answer_metadata_and_reward_trusted_none_of_them_comes_out() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import swarm
 from swarm.types import OTHER_VERSION
+from swarm.wire import codec
 from tests.unit.test_pages import LINK, anchors
 
 PACKAGE = Path(swarm.__file__).parent
@@ -29,6 +30,20 @@ def test_each_form_of_the_tree_has_its_fields() -> None:
     named = set(re.findall(r"\b[A-Z]\w+(?:File|Row|Start|State|Question|Answer)\b", " ".join(tree)))
     assert len(named) > 10
     assert {form.lower() for form in named} - anchors(FORMS) == set()
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [
+        (codec.MOST_GROUPS, "more than N groups, or completions in one"),
+        (codec.MOST_COMPLETIONS, "more than N groups, or completions in one"),
+        (codec.MOST_TOKENS, "lists of one length, at most N"),
+        (codec.MOST_TOKENS_OF_FILE, "within the first N tokens of its file"),
+        (codec.MOST_BRACKETS, "more than N `{` and `[`"),
+    ],
+)
+def test_its_bounds_are_those_of_the_code(bound: int, said: str) -> None:
+    assert said.replace("N", f"{bound:,}") in PROTOCOL.read_text("utf-8")
 
 
 def test_it_is_short_enough_to_be_read() -> None:
