@@ -53,9 +53,8 @@ ROOMS = {
 
 LEFT_OUT = re.compile("BitOr_|_Is$|_IsNot$|Is_Eq|IsNot_Eq|IsNot_NotEq|Is_NotEq")
 """Changes of unions of types, and between equality and identity: most change nothing."""
-
-
 NOT_MADE = "not made"
+"""Outcome of a change that cosmic-ray cannot make."""
 
 
 class Mutant(NamedTuple):

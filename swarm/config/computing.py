@@ -78,7 +78,7 @@ class ModelSettings(SettingSection):
     """Attention back-end of transformers; `auto`: sdpa where the model has it, else eager."""
     decoding: Literal["auto", "dynamic", "static", "compiled"] = setting("auto", "SWARM_DECODING")
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU. `compiled` is
-    static with a step from torch.compile: a minute at the start, for faster rounds. `auto`: static on a GPU."""
+    static with a step from torch.compile: half a minute at the start, for faster rounds. `auto`: static on a GPU."""
     device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")

@@ -33,7 +33,7 @@ from swarm.planner.footprint import Footprint, MicroBatch
 from swarm.planner.shape import ModelShape
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.parts import options_of, training_plugins
-from swarm.policy.settings import column_bucket, row_bucket
+from swarm.policy.settings import column_bucket, has_static_buffers, row_bucket
 
 MAX_LOGITS = 2**22
 """Logits of one block and its least width, as in swarm.policy.logprobs, which imports torch."""
@@ -135,7 +135,7 @@ def node_memory(
     shape, footprint = model
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
-    static = settings.decoding in {"static", "compiled"} or (settings.decoding == "auto" and device.is_gpu)
+    static = has_static_buffers(settings.decoding, on_gpu=device.is_gpu)
     rows = together * settings.most_local_groups * settings.generations
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
     fp32_all, width = _FP32 * shape.parameters, _HALF if half else _FP32

@@ -22,6 +22,7 @@ from swarm.logs import get_logger
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
+from swarm.policy.settings import has_static_buffers
 from swarm.policy.static_decode import CudaCapture, StaticDecoding
 
 _TOLERANCE = {None: 1e-3, torch.bfloat16: 5e-2}
@@ -70,7 +71,7 @@ def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
     """`dynamic`, `static`, `compiled` or `auto`: static on a GPU. A model that static buffers do not suit gets dynamic
     ones; one that cannot be compiled gets what `auto` gives."""
     on_gpu = model.device.type == "cuda"
-    if kind == "dynamic" or (kind == "auto" and not on_gpu):
+    if not has_static_buffers(kind, on_gpu=on_gpu):
         return DynamicDecoding(model)
     obstacle = _obstacle(model)
     if not obstacle:

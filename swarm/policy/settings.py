@@ -225,6 +225,11 @@ def row_bucket(rows: int) -> int:
     return max(2, 1 << (rows - 1).bit_length())
 
 
+def has_static_buffers(decoding: str, *, on_gpu: bool) -> bool:
+    """Tells whether SWARM_DECODING asks for buffers of fixed size."""
+    return on_gpu if decoding == "auto" else decoding != "dynamic"
+
+
 def column_bucket(columns: int) -> int:
     """Two sizes per octave: 64, 128, 192, 256, 384, 512 ... All are multiples of 64, which suits attention kernels."""
     size = max(_FEWEST_COLUMNS, row_bucket(columns))

@@ -24,7 +24,7 @@ Two replays of every graph are checked: the first on the inputs it was recorded 
 step which took a number from the host, and so recorded it as a constant, is found too.
 
 A compiled step (torch.compile) does the work of many small operations in few: norms, rotary embedding, gating. It is
-compiled once for all sizes, which takes a minute, and recorded like any other.
+compiled when it first runs, for all sizes, and recorded like any other.
 """
 
 from __future__ import annotations

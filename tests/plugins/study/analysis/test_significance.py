@@ -100,6 +100,11 @@ def test_holm_keeps_the_order_and_never_lowers_a_p(raw: list[float | None]) -> N
 
 
 # ── effects ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_hedges_g_is_the_hand_worked_one() -> None:
+    # difference 4, pooled sd 1, J(4) = Gamma(2) / (sqrt(2) Gamma(1.5)) = 1 / (sqrt(2) sqrt(pi) / 2)
+    assert hedges_g([5, 6, 7], [1, 2, 3]).value == pytest.approx(4 * math.sqrt(2 / math.pi))
+
+
 def test_the_interval_of_g_is_where_the_observed_t_would_be_a_limit() -> None:
     a, b = [5.0, 6, 8, 7, 7], [4.0, 5, 6, 5, 4]
     t = float(stats.ttest_ind(a, b).statistic)
@@ -120,6 +125,12 @@ def test_an_effect_beyond_the_noncentral_t_has_no_interval() -> None:
     found = hedges_g([1, 1 + 1e-6, 1], [2, 2, 2])
     assert found.value is not None
     assert (found.low, found.high) == (None, None)
+
+
+def test_the_mean_has_students_interval() -> None:
+    sample = [3.0, 5, 4, 8, 6]
+    expected = stats.ttest_1samp(sample, 0.0).confidence_interval(0.95)
+    assert mean_effect(sample) == (pytest.approx(5.2), pytest.approx(expected.low), pytest.approx(expected.high))
 
 
 def test_the_interval_of_an_improvement_is_the_hand_worked_one() -> None:
