@@ -37,7 +37,7 @@ from swarm.records.pace import wilson_of
 ROOT = Path(__file__).parents[1]
 NODE = "swarm/node/"
 ROOMS = {
-    "algo": (["swarm/algo"], ["tests/unit/algo"]),
+    "algo": (["swarm/algo"], ["tests/unit/algo", "tests/unit/policy/test_bounds.py"]),
     "wire": (["swarm/wire"], ["tests/unit/wire", "tests/unit/test_generated.py"]),
     "store": (["swarm/store"], ["tests/unit/store", "tests/conformance", "tests/unit/views/doctor"]),
     "decisions": (

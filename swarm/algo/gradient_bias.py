@@ -33,9 +33,9 @@ from swarm.types import GradientEstimate
 class GradientProducts(NamedTuple):
     """Numbers of groups, and inner products of the sums of their gradients: own A and B, external E and F."""
 
-    own: tuple[int, int] = (0, 0)
+    own: tuple[int, int]
     """n_a, n_b."""
-    external: tuple[int, int] = (0, 0)
+    external: tuple[int, int]
     """n_e, n_f."""
     first: float = 0.0
     """A.A; 0, like all others, where one of the sets is empty."""

@@ -88,7 +88,7 @@ def expected_taken(slots: int, offered: int, share: float) -> float:
     probability = (1 - share) ** offered  # of X = k
     more, taken = 1 - probability, 0.0
     for k in range(min(slots, offered)):
-        taken += max(0.0, more)
+        taken += more
         probability *= (offered - k) / (k + 1) * share / (1 - share)
         more -= probability
     return taken

@@ -214,7 +214,7 @@ class WorkerMachine:
         if opened is None:
             return ()
         self.key, self.wake_at, skipped = opened, None, opened.round - self._next.round
-        oldest = RoundKey(max(0, opened.round - self._settings.staleness_window))
+        oldest = RoundKey(opened.round - self._settings.staleness_window)
         self._arrived = {key: peers for key, peers in self._arrived.items() if key >= oldest}
         return self._enter(m.Phase.GENERATING, m.Generate(opened, skipped))
 

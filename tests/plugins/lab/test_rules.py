@@ -78,19 +78,6 @@ def test_before_the_first_round_j_is_what_the_settings_say(name: str) -> None:
     assert j_of(make_rule(name, initial_j=2.5)) == 2.5
 
 
-def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
-    rng = Random(1)
-    drawn = [rounded_split(8, 3.6, rng).external for _ in range(5_000)]
-    assert set(drawn) == {3, 4}
-    assert fmean(drawn) == pytest.approx(3.6, abs=0.03)
-
-
-def test_rounding_takes_halves_to_the_even_neighbour_and_cuts_off_what_no_node_can_want() -> None:
-    assert [nearest_split(8, wanted).external for wanted in (0.49, 0.5, 1.5, 2.5, 3.51)] == [0, 0, 2, 2, 4]
-    assert rounded_split(8, 9.5, Random(0)) == nearest_split(8, 9.5) == (1, 7, 7.0)
-    assert rounded_split(8, -1.0, Random(0)) == nearest_split(8, -1.0) == (8, 0, 0.0)
-
-
 # ── the controls ────────────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(("low", "high"), [(0, 7), (2, 6)])
 def test_a_random_split_is_uniform_over_all_splits(low: int, high: int) -> None:

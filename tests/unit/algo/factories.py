@@ -43,8 +43,13 @@ def make_pool(count: int) -> list[ScoredGroup]:
 def make_seen(round_: int = 0, reward: float = 0.5, **more: Any) -> RoundSignals:
     """A finished round with 4 own groups, half of them informative, and a pool of 28 as good as they."""
     fields: dict[str, Any] = {
+        "reward_std": 0.0,
+        "train_reward": reward,
+        "grad_norm": 0.0,
         "local_groups": 4,
         "local_informative": 2,
+        "external_wanted": 4,
+        "external_groups": 4,
         "peers": 7,
         "pool_groups": 28,
         "pool_informative": 14,

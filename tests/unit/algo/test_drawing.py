@@ -178,6 +178,7 @@ def test_enough_is_found_where_there_is_enough_and_else_all_of_it(
     pool = pool_of(letters)
     sample = draw(pool, count, seed)
     there = sum(is_informative(scored.rewards) for scored in pool.values())
+    assert sample.complete
     assert len(sample.informative) == min(there, max(count, FEWEST))
     assert sample.enough == (there >= max(count, FEWEST))
     assert sample.pool_groups >= len(sample.groups)
@@ -203,7 +204,7 @@ def test_what_is_unknown_at_the_end_is_passed_over() -> None:
     looking.seen = {("b", 0), ("b", 1)}
     sample = drawing.sample(looking.result)
     assert {scored.group.peer_id for scored in sample.groups} == {"b"}
-    assert (sample.slots, sample.of, sample.enough) == (2, 4, False)
+    assert (sample.slots, sample.of, sample.enough, sample.complete) == (2, 4, False, False)
     assert (sample.pool_groups, sample.pool_informative) == (4, 4)
 
 

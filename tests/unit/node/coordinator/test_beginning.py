@@ -121,3 +121,11 @@ def test_when_everybody_has_died_the_open_round_waits_until_they_are_back() -> N
     assert clock.look(now + 300.0, ANNA, submitted=ANNA, coming=ALL - ANNA, before=ALL) is None
     assert clock.look(now + 330.0, ALL, submitted=ANNA, before=ALL) is None
     assert there(clock.look(now + 334.0, ALL, submitted=ALL, before=ALL)).reason == "all_submitted"
+
+
+def test_who_comes_new_to_an_open_round_that_all_have_left_waits_for_nobody() -> None:
+    clock = Clock()
+    now = clock.rounds(5, seconds=4.0)
+    assert clock.look(now + 1.0, NOBODY, before=ALL) is None
+    dave = frozenset({"dave"})
+    assert there(clock.look(now + 2.0, dave, submitted=dave, before=ALL)).reason == "all_submitted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,33 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
+from swarm.node.base import looking
 from swarm.node.base.clock_belief import believed_state
+from swarm.node.base.presence import Presence
+from swarm.node.coordinator.clock_keeper import Observer, Standing
+from swarm.node.coordinator.coordinator_machine import CoordinatorLook
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.finished import NO_REWARDS
-from swarm.records.liveness import ACTIVE, STANDBY, STOPPED
+from swarm.records.liveness import ACTIVE, STANDBY, STOPPED, Liveness
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.adversaries import coordination
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of, there
-from tests.unit.node.nodes import beating, make_coordinator, run_all, running, status_of, until, unwritable
+from tests.unit.node.nodes import (
+    beating,
+    make_context,
+    make_coordinator,
+    run_all,
+    running,
+    status_of,
+    until,
+    unwritable,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +166,18 @@ async def test_a_clock_that_stands_for_want_of_rewards_says_so_once_and_that_it_
     assert (stands["round"], stands["workers"]) == (3, ["bob", "sleeper"])
 
 
+def test_a_clock_stands_once_a_round_has_lasted_an_interval_with_no_reward_in_it_or_shortly_before(
+    layout: Layout,
+) -> None:
+    presence, phases = Presence(make_context(layout, "clock"), "coordinator"), []
+    standing = Standing(presence, 60.0)
+    for round_, now in ((3, 100.0), (3, 159.9), (3, 160.0), (4, 161.0)):
+        look = CoordinatorLook(now, live=frozenset({"bob"}), submitted=frozenset(), clock=None)
+        standing.look(RoundKey(round_), look, finished=False)
+        phases.append(presence.phase)
+    assert phases == ["", "", NO_REWARDS, ""]
+
+
 @pytest.mark.parametrize(
     ("expected", "came", "missing"),
     [(("alice", "bob", "carol"), "1 of 3", ["bob", "carol"]), (2, "1 of 2", []), (1, None, None)],
@@ -166,6 +195,33 @@ async def test_rounds_that_begin_without_expected_workers_warn_once_of_who_is_mi
     ]
     opened_first = next(log for log in logs if log["event"] == "round.opened")
     assert opened_first["missing"] == (missing or [])
+
+
+# ── where each request is paid for ──────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(("paid_for", "seen"), [(False, {"bob", "carol"}), (True, {"bob"})])
+def test_each_look_is_a_new_one_but_peers_are_looked_at_once_a_heartbeat_where_requests_are_paid_for(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, paid_for: bool, seen: set[str]
+) -> None:
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: paid_for))
+    ctx = make_context(layout, "clock", times=replace(SYSTEM_CLOCK, monotonic=lambda: 0.0), **STAYS)
+    observer = Observer(ctx, Presence(ctx, "coordinator"), Liveness(60.0))
+    for node in ("bob", "carol"):
+        make_ghost(layout, node)
+        look = observer.look(RoundKey(0))
+    assert there(look).live == seen
+
+
+async def test_where_requests_are_paid_for_a_round_still_closes_soon_after_its_last_reward(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    monkeypatch.setattr(looking, "SHORTEST", 0.01)
+    make_ghost(layout, "bob")
+    never: dict[str, Any] = dict.fromkeys(("reconcile_interval", "heartbeat_interval", "round_interval"), 2 * PATIENCE)
+    clock = make_coordinator(layout, max_rounds=3, watch="off", liveness_timeout=4 * PATIENCE, **never)
+    async with running(clock) as codes:
+        await submit_rounds(layout, range(3))
+        await until(lambda: codes)
 
 
 # ── a folder that is in trouble ─────────────────────────────────────────────────────────────────────────────────────

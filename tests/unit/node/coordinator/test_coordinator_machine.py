@@ -27,7 +27,7 @@ NOBODY: frozenset[str] = frozenset()
 
 
 def make_machine(
-    *, rounds: int = 5, stages: int = 1, interval: float = 60.0, expected: int = 1, at: RoundKey | None = None
+    *, rounds: int = 5, stages: int = 1, interval: float = 60.0, expected: int | None = 1, at: RoundKey | None = None
 ) -> CoordinatorMachine:
     """A machine that resumes at a round."""
     asked = Settings(max_rounds=rounds, max_stages=stages, round_interval=interval, expected_workers=expected)
@@ -139,14 +139,6 @@ def test_who_has_no_say_closes_no_round_and_keeps_no_clock_going() -> None:
     assert write == WriteState(RoundKey(4), finished=False, reason="all_submitted")
 
 
-def test_each_look_advances_by_one_round_at_most() -> None:
-    """Rounds once advanced twice, so that only even folders existed."""
-    machine = open_first(make_machine())
-    first = machine.handle(look(1.0, submitted=ALICE_BOB))
-    again = machine.handle(look(1.0))
-    assert (first and first.key, again) == (RoundKey(1), None)
-
-
 def test_the_interval_counts_anew_when_somebody_comes_back() -> None:
     machine = open_first(make_machine(interval=60.0))
     machine.handle(look(1000.0, NOBODY))
@@ -161,6 +153,14 @@ def test_an_experiment_without_rounds_left_is_finished_at_once_and_never_turned_
     machine = CoordinatorMachine(Settings(max_rounds=5))
     assert machine.resume(RoundKey(done)) == WriteState(RoundKey(done), finished=True, reason="done")
     assert Keeper(machine).handle(look(0.0)) is None
+
+
+@pytest.mark.parametrize("expected", [1, None])
+def test_a_last_round_that_was_done_while_no_coordinator_was_there_is_closed(expected: int | None) -> None:
+    keeper = Keeper(make_machine(rounds=5, expected=expected, at=RoundKey(4)))
+    decided = [keeper.handle(look(now, NOBODY, submitted=ALICE_BOB)) for now in (0.0, 59.9, 60.0, 61.0)]
+    assert [write and write.key.round for write in decided] == [None, None, 4, 5]
+    assert keeper.machine.finished
 
 
 # ── what the folder says ────────────────────────────────────────────────────────────────────────────────────────────

@@ -397,7 +397,7 @@ def test_a_node_whose_coordinator_died_goes_on_by_itself_after_a_while() -> None
     run_round(worker, 0)
     worker.handle(m.CoordinatorSeen(False, 5.0))
     assert worker.handle(m.CoordinatorSeen(False, 24.9)) == []
-    assert worker.handle(m.CoordinatorSeen(False, 25.0)) == [m.Generate(R1, 0)]
+    assert worker.handle(m.CoordinatorSeen(False, 26.0)) == [m.Generate(R1, 0)]
     assert worker.machine.on_own_clock
 
 
