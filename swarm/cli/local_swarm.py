@@ -13,9 +13,9 @@ from swarm.cli.plan import changes, longest_talk, render_plan, render_remedies, 
 from swarm.cli.say import say
 from swarm.cli.supervisor import DaemonChild
 from swarm.config import Settings, StartRequest, as_variable
-from swarm.errors import ConfigError, MemoryPlanError
+from swarm.errors import MemoryPlanError
 from swarm.node.process.worker_settings import settings_of_workers
-from swarm.planner.plan import Plan
+from swarm.planner.plan import Plan, in_processes
 from swarm.planner.planner import plan_for, remedies_of
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
@@ -38,8 +38,8 @@ class LocalSwarm:
     """What they share; the models of all workers, in their order."""
     workers: tuple[Settings, ...]
     """Settings of each worker."""
-    in_process: bool
-    """All workers in one process."""
+    processes: int | None
+    """That the workers share, at most; None: each has its own."""
 
     @property
     def coordinators(self) -> tuple[Settings, ...]:
@@ -70,23 +70,19 @@ class LocalSwarm:
         def child(name: str | None, role: str, node: Settings, *arguments: str) -> DaemonChild:
             return DaemonChild(str(name), role, environment(node), arguments, about(node, len(self.workers)))
 
-        first = [child(node.node_id, "coordinator", node) for node in self.coordinators]
-        if not self.in_process:
-            return [*first, *(child(node.node_id, "worker", node) for node in self.workers)]
-        together = self._together()
-        return [*first, child(f"{together.node_id}-*", "workers", together, "--nodes", str(len(self.workers)))]
+        def process(numbers: range) -> DaemonChild:
+            one = self.workers[numbers.start]
+            if len(numbers) == 1:
+                return child(one.node_id, "worker", one)
+            prefix = str(one.node_id).removesuffix(f"-{numbers.start}")
+            together = replace(one, node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
+            all_of_them = len(numbers) == len(self.workers)
+            title = f"{prefix}-*" if all_of_them else f"{prefix}-{{{numbers.start}..{numbers[-1]}}}"
+            first = ["--first", str(numbers.start)] if numbers.start else []
+            return child(title, "workers", together, "--nodes", str(len(numbers)), *first)
 
-    def _together(self) -> Settings:
-        """Returns the settings of the one process of all workers. Raises ConfigError: they differ in more than that."""
-        prefix = str(self.workers[0].node_id).removesuffix("-0")
-        together = replace(self.workers[0], node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
-        if tuple(settings_of_workers(together, len(self.workers))) != self.workers:
-            named = ", ".join(str(worker.node_id) for worker in self.workers)
-            raise ConfigError(
-                "--in-process: expected workers that differ in nothing but their models and mixtures, and are called "
-                f"NAME-0, NAME-1 and so on, got {named}; leave it out"
-            )
-        return together
+        clocks = [child(node.node_id, "coordinator", node) for node in self.coordinators]
+        return [*clocks, *map(process, in_processes(len(self.workers), self.processes))]
 
 
 def about(node: Settings, workers: int) -> str:
@@ -106,21 +102,24 @@ def _with_ours(asked: StartRequest, loaded: Settings, node: Settings) -> StartRe
     return StartRequest(asked.command, {**asked.sources, **ours})
 
 
-def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int | None = None) -> LocalSwarm:
+def local_swarm(
+    settings: Settings, nodes: int, processes: int | None = None, own_cores: int | None = None
+) -> LocalSwarm:
     """Makes so many workers with the same settings; lists of models and of mixtures are dealt out to them.
 
     Args:
+        processes: that they share, at most; None: each has its own.
         own_cores: of each worker, where they do not share this machine's.
 
-    In one process only one of them computes at a time, and the cores are its; otherwise each gets a share of them,
-    but for an embedded model, which is too small to gain by a second thread.
+    In a process only one of them computes at a time. The cores are the only process's; otherwise each gets a share of
+    them, but for an embedded model, which is too small to gain by a second thread.
     """
     shared = replace(settings, path=settings.place, expected_workers=nodes)
     one = replace(shared.of_a_node(), role="worker", node_id=name_here(shared, WORKER))
-    named = settings_of_workers(one, nodes)
-    share = own_cores or max(1, cores() // nodes)
-    workers = named if in_process else [_with_a_share(worker, share) for worker in named]
-    return LocalSwarm(shared, tuple(workers), in_process)
+    named = settings_of_workers(one, range(nodes))
+    share = own_cores or max(1, cores() // min(nodes, processes or nodes))
+    workers = named if processes == 1 else [_with_a_share(worker, share) for worker in named]
+    return LocalSwarm(shared, tuple(workers), processes)
 
 
 def name_here(settings: Settings, name: str) -> str:
@@ -135,7 +134,7 @@ def _with_a_share(worker: Settings, share: int) -> Settings:
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:
     """Plans the memory of the swarm; None, with the reason in the log, where it cannot be known."""
-    return plan_for(swarm.settings, len(swarm.workers), swarm.in_process, longest_talk(swarm.settings))
+    return plan_for(swarm.settings, len(swarm.workers), swarm.processes, longest_talk(swarm.settings))
 
 
 def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwarm:

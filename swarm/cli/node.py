@@ -98,6 +98,9 @@ def node(
     nodes: Annotated[
         int | None, Parameter(help="Run so many workers in this process.", validator=Number(gte=1))
     ] = None,
+    first: Annotated[
+        int, Parameter(help="With --nodes, the number of the first of them.", validator=Number(gte=0))
+    ] = 0,
 ) -> int:
     """Run one node, a worker or the coordinator, or several workers in one process, until all are done.
 
@@ -108,24 +111,27 @@ def node(
     """
     require_for("`swarm node`")
     if nodes is not None:
-        return _several(nodes, node_flags)
+        return _several(range(first, first + nodes), node_flags)
+    if first:
+        raise ConfigError("--first is for --nodes: name one node by NODE_ID")
     started = _started(["swarm", "node"], node_flags, check=one_model, alone=True)
     settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings, started.asked)
 
 
-def _several(nodes: int, node_flags: NodeFlags | None) -> int:
+def _several(numbers: range, node_flags: NodeFlags | None) -> int:
     """Runs several workers in this process; the exit code as of one."""
     from swarm.node.process.daemon import run_workers
 
     if settings_from(node_flags).role == "coordinator":
         raise ConfigError("--nodes counts workers; start the coordinator by itself: swarm node --role coordinator")
-    names = partial(settings_of_workers, nodes=nodes)
-    settings, asked = _started(["swarm", "node", "--nodes", str(nodes)], node_flags, check=names)
+    names = partial(settings_of_workers, numbers=numbers)
+    words = ["--nodes", str(len(numbers)), *(["--first", str(numbers.start)] if numbers.start else [])]
+    settings, asked = _started(["swarm", "node", *words], node_flags, check=names)
     name = settings.node_id
-    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
-    return run_workers(settings, nodes, asked)
+    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in numbers] if name else [])
+    return run_workers(settings, numbers, asked)
 
 
 def join(

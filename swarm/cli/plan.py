@@ -12,12 +12,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.before_start import suited_settings
+from swarm.cli.fork_server import can_fork
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
 from swarm.config import Settings
 from swarm.planner.device_memory import far_device
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import RESERVE, Part, Plan
 from swarm.planner.planner import Remedy, make_plan, problems, refusal, remedies_of
+from swarm.provenance import cores
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
@@ -53,11 +55,21 @@ def plan(
     if far is None and (wrong := problems(settings)):
         raise refusal(wrong, settings.model)
     talk = longest_talk(settings)
-    made = make_plan(settings, nodes, in_process, talk, far)
+    processes = 1 if in_process else None if far else most_processes(settings)
+    made = make_plan(settings, nodes, processes, talk, far)
     found = [] if made.fits else remedies_of(made, settings, talk)
     parts = [_json(made, found)] if as_json else [render_plan(made, settings), render_remedies(found)]
     sys.stdout.write("\n".join(filter(None, parts)) + "\n")
     return 0 if made.fits else 1
+
+
+def most_processes(settings: Settings) -> int | None:
+    """Returns how many processes the workers of this machine share, at most; None: each has its own.
+
+    On processors that is one for each core: more would take turns on it, and each holds torch, a scorer and an event
+    loop.
+    """
+    return cores() if can_fork([settings.device]) else None
 
 
 def _json(made: Plan, found: Sequence[Remedy]) -> str:
@@ -108,7 +120,8 @@ def changes(plan: Plan, settings: Settings) -> str:
 
 
 def _title(plan: Plan) -> str:
-    processes = "in one process" if plan.in_process else "one process each"
+    several = "one process each" if plan.processes == plan.nodes else f"in {plan.processes} processes"
+    processes = "in one process" if plan.processes == 1 < plan.nodes else several
     what = "adapters beside " if plan.adapter != "none" else ""
     return f"{_nodes(plan.nodes)} of {what}{', '.join(plan.models)} on {plan.device.title}, {processes}"
 

@@ -98,7 +98,7 @@ async def _pause(seconds: float, ending: anyio.Event) -> bool:
 @dataclass
 class DaemonChild:
     node_id: str
-    """Name of its node; with a `*` in it, of its nodes."""
+    """Name of its node; with a `*` or `{0..1}` in it, of its nodes, as a shell reads it."""
     role: str
     """Which of DAEMONS it is."""
     settings: dict[str, str]
@@ -157,7 +157,7 @@ class Supervisor:
     async def _live(self, child: DaemonChild) -> int:
         """One life of a child; its exit code."""
         words = (*DAEMONS[child.role], *child.arguments)
-        forks = self._forks if child.role == "worker" else None
+        forks = self._forks if child.role != "coordinator" else None
         async with await _started(words, self._environ, child.settings, forks=forks) as child.process:
             if self.stopping:
                 child.signal(signals.SIGTERM)

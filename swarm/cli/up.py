@@ -31,6 +31,7 @@ from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, o
 from swarm.cli.fork_server import can_fork, fork_server
 from swarm.cli.help import further
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, show_dry_run, show_nodes, within_memory
+from swarm.cli.plan import most_processes
 from swarm.cli.processes import UP, refuse_live, this_process_runs
 from swarm.cli.progress import Surviving, UpProgress, short_pause, stopping_line
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, RunFlags, UpFlags
@@ -132,8 +133,7 @@ def up(
         return _compare(nodes, against, seeds, up_flags, dry_run=dry_run)
     if seeds is not None:
         raise ConfigError("--seeds is for --against: name one seed with --seed, or give --against alone as well")
-    own_cores = backend.cores if backend else None
-    planned = _planned_swarm(nodes, up_flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores)
+    planned = _planned_swarm(nodes, up_flags, in_process=in_process, no_coordinator=no_coordinator, backend=backend)
     swarm, settings, here = planned.swarm, planned.swarm.settings, backend is None
     refuse_place(settings.place)
     if settings.mirror:
@@ -212,14 +212,16 @@ def _planned_swarm(
     *,
     in_process: bool,
     no_coordinator: bool,
-    own_cores: int | None = None,
+    backend: Elsewhere | None = None,
 ) -> _Planned:
     """Plans the swarm of the flags. Raises ConfigError."""
     base = suited(run_flags, begins=True, **UP_DEFAULTS)
     settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
     settings = replace(settings, clock="own") if no_coordinator else settings
     check_tasks(settings)
-    return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base)
+    processes = 1 if in_process else None if backend else most_processes(settings)
+    own_cores = backend.cores if backend else None
+    return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, processes, own_cores), base)
 
 
 def _make_folder(run: Run) -> None:
@@ -339,7 +341,7 @@ async def _supervisor(swarm: LocalSwarm, jobs: Jobs | None) -> AsyncIterator[Sup
     be."""
     if jobs:
         yield jobs
-    elif swarm.in_process or len(swarm.workers) < 2 or not can_fork([worker.device for worker in swarm.workers]):
+    elif swarm.processes == 1 or len(swarm.workers) < 2 or not can_fork([swarm.settings.device]):
         yield Supervisor(os.environ)
     else:
         async with fork_server(without_settings(os.environ)) as forks:

@@ -3,8 +3,8 @@
     NodeMemory of each model ──dealt over N nodes──▶ Parts ──against free memory──▶ choose ──▶ Plan
 
 Weights, optimizer and gradients count for every node, a frozen base once for every process. Generation and update take
-turns in a node; in one process they take turns over all nodes; and with a device lease one node at a time is in its
-update while the others may generate. Nodes of one process that train adapters generate together.
+turns in a process, over all its nodes; and with a device lease one process at a time is in its update while the others
+may generate. Nodes of one process that train adapters generate together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from swarm.config import Settings
 from swarm.planner.device_memory import DeviceMemory
@@ -46,13 +47,24 @@ class Part:
     """Host memory, beside that of a GPU."""
 
 
+def in_processes(nodes: int, processes: int | None) -> list[range]:
+    """Returns the numbers of the nodes of each process: as many as are allowed, of sizes that differ by one at most.
+
+    Args:
+        processes: at most; None: each node has its own.
+    """
+    count = min(nodes, processes or nodes)
+    return [range(nodes * one // count, nodes * (one + 1) // count) for one in range(count)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Says what N nodes need on one device, and what was chosen so that they fit."""
 
     device: DeviceMemory
     nodes: int
-    in_process: bool
+    processes: int
+    """In which these nodes are."""
     models: tuple[str, ...]
     """Those that the nodes are dealt in turn."""
     node: NodeMemory
@@ -99,7 +111,7 @@ def choose(
     device: DeviceMemory,
     *,
     nodes: int,
-    in_process: bool,
+    processes: int | None,
     talk: Talk = ONE_TURN,
 ) -> Plan:
     """Returns the fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of
@@ -110,10 +122,11 @@ def choose(
 
     Args:
         models: those that nodes are dealt in turn.
+        processes: that nodes share, at most; None: each has its own.
         settings: micro_batch_tokens is the most that is chosen, gradient_checkpointing None leaves it to the plan.
         talk: the longest conversation of the run's tasks.
     """
-    situation = _Situation(tuple(models[:nodes]), settings, device, in_process, talk)
+    situation = _Situation(tuple(models[:nodes]), settings, device, processes, talk)
     allowed = (False, True) if settings.gradient_checkpointing is None else (settings.gradient_checkpointing,)
     choices = [(size, checkpointing) for checkpointing in allowed for size in situation.sizes()]
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
@@ -122,7 +135,7 @@ def choose(
         adapter=settings.adapter.kind,
         device=device,
         nodes=nodes,
-        in_process=in_process,
+        processes=len(in_processes(nodes, processes)),
         models=tuple(model.shape.name for model in situation.models),
         node=max(memories, key=lambda memory: memory.peak),
         prompt_tokens=max(memory.prompt_tokens for memory in memories),
@@ -153,7 +166,7 @@ class _Situation:
     models: tuple[SizedModel, ...]
     settings: Settings
     device: DeviceMemory
-    in_process: bool
+    processes: int | None
     talk: Talk
 
     def sizes(self) -> Iterator[int]:
@@ -175,10 +188,13 @@ class _Situation:
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
         memories = self.memories(size, checkpointing)
-        dealt = [memories[node % len(memories)] for node in range(nodes)]
-        together = -(-nodes // len(memories)) if self.in_process and self.settings.adapter.kind != "none" else 1
-        at_work = self.memories(size, checkpointing, together)[:nodes] if together > 1 else dealt
-        return tuple(_parts(dealt, at_work, self.settings, self.device, in_process=self.in_process))
+        processes = []
+        for process in in_processes(nodes, self.processes):
+            dealt = [memories[node % len(memories)] for node in process]
+            together = 1 if self.settings.adapter.kind == "none" else -(-len(dealt) // len(memories))
+            working = self.memories(size, checkpointing, together)[: len(dealt)] if together > 1 else dealt
+            processes.append(_ProcessMemory(dealt, working))
+        return tuple(_parts(processes, self.settings, self.device))
 
     def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:
         return [
@@ -195,59 +211,51 @@ class _Situation:
         ]
 
 
-def _parts(
-    nodes: Sequence[NodeMemory],
-    at_work: Sequence[NodeMemory],
-    settings: Settings,
-    device: DeviceMemory,
-    *,
-    in_process: bool,
-) -> Iterator[Part]:
-    """Yields the lines of a plan, those of one node being the largest model's.
+class _ProcessMemory(NamedTuple):
+    """Holds what the nodes of one process need."""
 
-    Args:
-        at_work: what holds buffers and generates: the nodes, or those of each model together.
-    """
+    nodes: Sequence[NodeMemory]
+    working: Sequence[NodeMemory]
+    """What holds buffers and generates: the nodes, or those of each model together."""
+
+    @property
+    def generation(self) -> int:
+        return max(memory.generation for memory in self.working)
+
+    @property
+    def beyond(self) -> int:
+        """What an update takes beyond generation: one after the other in a process."""
+        return max(max(memory.generation, memory.update) for memory in self.working) - self.generation
+
+
+def _parts(processes: Sequence[_ProcessMemory], settings: Settings, device: DeviceMemory) -> Iterator[Part]:
+    """Yields the lines of a plan, those of one node being the largest model's."""
+    nodes = [memory for process in processes for memory in process.nodes]
     largest = max(nodes, key=lambda memory: memory.peak)
-    processes = 1 if in_process else len(nodes)
+    count = len(processes)
     if largest.base:
-        bases = {memory.model: memory.base for memory in nodes}.values() if in_process else [m.base for m in nodes]
+        bases = [base for process in processes for base in {one.model: one.base for one in process.nodes}.values()]
         yield Part(name="frozen base", one=largest.base, all=sum(bases))
     for name in _RESIDENT:
         if one := getattr(largest, name):
             yield Part(name=name, one=one, all=sum(getattr(memory, name) for memory in nodes))
-    lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
     if largest.buffers:
-        yield Part(name="static buffers", one=largest.buffers, all=sum(memory.buffers for memory in at_work))
-    yield from _working_parts(at_work, largest, in_process=in_process, lease=lease)
+        buffers = sum(memory.buffers for process in processes for memory in process.working)
+        yield Part(name="static buffers", one=largest.buffers, all=buffers)
+    generation, beyond = sum(process.generation for process in processes), [process.beyond for process in processes]
+    lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
+    update = max(beyond) if lease else sum(beyond)
+    yield Part(name="generation", one=largest.generation, all=generation)
+    yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
     if device.is_gpu:
-        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
-    yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
-    yield Part(name="scorer", one=largest.scorers, all=processes * largest.scorers, on_host=device.is_gpu)
+        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=count * CUDA_CONTEXT)
+    yield Part(name="process", one=PROCESS + COMMON, all=count * PROCESS + COMMON, on_host=device.is_gpu)
+    yield Part(name="scorer", one=largest.scorers, all=count * largest.scorers, on_host=device.is_gpu)
     for title, one in largest.kept.items():
         kept = sum(memory.kept.get(title, 0) for memory in nodes)
         yield Part(name=title, one=one, all=kept, on_host=device.is_gpu)
     copies = sum(memory.snapshot for memory in nodes)
     yield Part(name="checkpoint copy", one=largest.snapshot, all=copies, on_host=device.is_gpu)
-
-
-def _working_parts(
-    nodes: Sequence[NodeMemory], largest: NodeMemory, *, in_process: bool, lease: bool
-) -> Iterator[Part]:
-    """Generation and update: one after the other in a node; in one process one at a time does either.
-
-    With a lease one node at a time is in its update, while the others may generate.
-    """
-    generations = [memory.generation for memory in nodes]
-    if in_process:
-        generation = max(generations)
-        update = max(max(memory.generation, memory.update) for memory in nodes) - generation
-    else:
-        generation = sum(generations)
-        beyond = [max(0, memory.update - memory.generation) for memory in nodes]
-        update = max(beyond) if lease else sum(beyond)
-    yield Part(name="generation", one=largest.generation, all=generation)
-    yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
 
 
 def _usable(free: int) -> int:

@@ -34,11 +34,16 @@ from swarm.policy.settings import unsuited
 
 
 def make_plan(
-    settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN, device: DeviceMemory | None = None
+    settings: Settings,
+    nodes: int,
+    processes: int | None,
+    talk: Talk = ONE_TURN,
+    device: DeviceMemory | None = None,
 ) -> Plan:
     """Returns the plan for so many workers on the device of the settings.
 
     Args:
+        processes: that they share, at most; None: each has its own.
         talk: the longest conversation of the run's tasks; their families know it.
         device: what they are planned for; None: what the settings say, as it is now.
 
@@ -47,7 +52,7 @@ def make_plan(
     """
     device = device or device_memory(settings.device)
     models = [sized_model(name, settings, device) for name in settings.model[:nodes]]
-    return choose(models, settings, device, nodes=nodes, in_process=in_process, talk=talk)
+    return choose(models, settings, device, nodes=nodes, processes=processes, talk=talk)
 
 
 def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedModel:
@@ -56,10 +61,10 @@ def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedMod
     return SizedModel(shape, footprint(shape, settings, bf16=computes_in_half(settings, device)))
 
 
-def plan_for(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN) -> Plan | None:
+def plan_for(settings: Settings, nodes: int, processes: int | None, talk: Talk = ONE_TURN) -> Plan | None:
     """make_plan, or None with the reason in the log: what cannot be planned may still run."""
     try:
-        return make_plan(settings, nodes, in_process, talk)
+        return make_plan(settings, nodes, processes, talk)
     except ModelError as error:
         from swarm.logs import get_logger  # here, for commands that only look do without it
 
@@ -82,15 +87,15 @@ def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[R
     """Returns the changes with which a plan fits that does not; those come first that change nothing of what is
     learned."""
     adapted = settings.with_values({"adapter": LORA})
-    several = made.nodes > 1 and not made.in_process
-    tries = [("--in-process", settings, True)] if several else []
+    several = made.processes > 1
+    tries = [("--in-process", settings, 1)] if several else []
     if settings.adapter.kind != LORA:
-        tries.append((f"--adapter {LORA}", adapted, made.in_process))
-        tries += [(f"--adapter {LORA} --in-process", adapted, True)] if several else []
+        tries.append((f"--adapter {LORA}", adapted, made.processes))
+        tries += [(f"--adapter {LORA} --in-process", adapted, 1)] if several else []
     found = []
-    for flags, tried, in_process in tries:
+    for flags, tried, processes in tries:
         with suppress(ModelError):  # this model cannot be adapted as the settings say
-            plan = make_plan(tried, made.nodes, in_process, talk, made.device)
+            plan = make_plan(tried, made.nodes, processes, talk, made.device)
             found += [Remedy(flags, plan)] if plan.fits else []
     if made.longest_completion:
         found.append(Remedy(f"--max-new-tokens {made.longest_completion}"))

@@ -36,6 +36,7 @@ from swarm.wire.codec import encode
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RolloutFile
 from tests.doubles.memory import MemoryStore
+from tests.patience import part_a_day
 from tests.simulation.faults import STRANGERS
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import Plan
@@ -481,7 +482,7 @@ BUGS = [
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
+@pytest.mark.parametrize("bug", part_a_day(BUGS, 3), ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     said = first_broken_law(bug.with_faults, bug.first, one_by_one=bug.one_by_one, settles=bug.settles)

@@ -154,10 +154,11 @@ THREADS_PER_NODE = 4
 """Threads of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
 
 
-def run_workers(settings: Settings, nodes: int, asked: StartRequest = NOBODY) -> int:
+def run_workers(settings: Settings, numbers: range, asked: StartRequest = NOBODY) -> int:
     """Run several workers in the foreground until all of them have ended.
 
     Args:
+        numbers: theirs.
         asked: as of one node.
 
     Returns:
@@ -167,7 +168,7 @@ def run_workers(settings: Settings, nodes: int, asked: StartRequest = NOBODY) ->
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
     settings = _suited_to_sharing(settings)
-    of_workers = settings_of_workers(settings, nodes)
+    of_workers = settings_of_workers(settings, numbers)
     for worker in of_workers:
         check(worker)
     contexts = [make_context(worker, str(worker.node_id), asked) for worker in of_workers]

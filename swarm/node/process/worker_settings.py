@@ -23,17 +23,17 @@ def readable_name(rng: Random) -> str:
     return f"{rng.choice(_COLOURS)}-{rng.choice(_ANIMALS)}-{rng.randrange(2**16):04x}"
 
 
-def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
+def settings_of_workers(settings: Settings, numbers: range) -> list[Settings]:
     """Returns the settings of each of several workers; lists of models and of mixtures are dealt out in turn.
 
-    With NODE_ID=w they are called w-0, w-1, ...; without it each gets a name of its own.
+    With NODE_ID=w they are called by their numbers, such as w-0; without it each gets a name of its own.
 
     Raises:
         ConfigError: NODE_ID leaves no room for the numbers.
     """
     name = settings.node_id
-    if name and not NODE_ID.fullmatch(f"{name}-{nodes - 1}"):
-        raise ConfigError(f"NODE_ID={name} is too long for {nodes} workers: {name}-{nodes - 1} is no node id")
+    if name and not NODE_ID.fullmatch(f"{name}-{numbers[-1]}"):
+        raise ConfigError(f"NODE_ID={name} is too long for {len(numbers)} workers: {name}-{numbers[-1]} is no node id")
     return [
         replace(
             settings,
@@ -42,5 +42,5 @@ def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
             model=(settings.model[n % len(settings.model)],),
             mixture=settings.mixture and (settings.mixture[n % len(settings.mixture)],),
         )
-        for n in range(nodes)
+        for n in numbers
     ]

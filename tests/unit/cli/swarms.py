@@ -12,4 +12,4 @@ def swarm_of(*workers: str, max_rounds: int = 9, **settings: Any) -> LocalSwarm:
     """A coordinator, unless `clock` is `own`, and these workers; without names alice and bob."""
     shared = Settings(max_rounds=max_rounds, **settings)
     named = (Settings(node_id=name) for name in workers or ("alice", "bob"))
-    return LocalSwarm(shared, tuple(named), in_process=False)
+    return LocalSwarm(shared, tuple(named), processes=None)

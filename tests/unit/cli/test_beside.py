@@ -119,7 +119,7 @@ def test_it_gets_its_own_settings_and_none_of_the_surrounding_ones(
 def test_a_plugin_that_is_on_and_cannot_be_imported_is_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    swarm = local_swarm(SETTINGS, 2, in_process=False)
+    swarm = local_swarm(SETTINGS, 2)
     gone = EntryPoint("swarm-sapo", "swarm.beside", "hub", "swarm.plugins.gone:programs")
     monkeypatch.setattr("swarm.entry_points.bundled", lambda _: {"hub": gone})
     with pytest.raises(ConfigError, match=r"hub \(swarm.beside\) of swarm-sapo cannot be had"):
@@ -128,7 +128,7 @@ def test_a_plugin_that_is_on_and_cannot_be_imported_is_refused_before_anything_s
 
 def test_without_such_a_setting_nothing_runs_beside_and_nodes_never_hear_of_it() -> None:
     assert programs_beside(SETTINGS.with_values({"push_repo": None}), ["worker-0"]) == []
-    swarm = local_swarm(SETTINGS, 2, in_process=False)
+    swarm = local_swarm(SETTINGS, 2)
     assert {node.value("push_repo") for node in (*swarm.workers, *swarm.coordinators)} == {None}
 
 

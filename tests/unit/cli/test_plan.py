@@ -84,7 +84,7 @@ def chosen(free: float, **settings: Any) -> tuple[Plan, Settings]:
     """A plan for one node of half a billion on a CPU, and the settings it began with."""
     memory = DeviceMemory(device="cpu", free=int(free), total=10**12, host_free=int(free))
     wished = Settings().with_values({"max_new_tokens": 256, **settings})
-    return choose((KNOWN,), wished, memory, nodes=1, in_process=False), wished
+    return choose((KNOWN,), wished, memory, nodes=1, processes=None), wished
 
 
 def chosen_line(made: Plan, wished: Settings) -> str:

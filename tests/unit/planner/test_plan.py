@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swarm.config import Settings, load_settings
 from swarm.errors import ModelError
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory, far_device
 from swarm.planner.node_memory import SizedModel
-from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
+from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose, in_processes
 from swarm.planner.planner import Remedy, sized_model
 from swarm.policy.embedded import EMBEDDED
 from tests.unit.planner.factories import ADAPTED, QWEN
@@ -26,10 +28,10 @@ def device(free: float, *, gpu: bool = True, host: float = 1000.0) -> DeviceMemo
 
 
 def plan(
-    free: float, *models: SizedModel, nodes: int = 1, in_process: bool = False, gpu: bool = True, **settings: Any
+    free: float, *models: SizedModel, nodes: int = 1, processes: int | None = None, gpu: bool = True, **settings: Any
 ) -> Plan:
     return choose(
-        models or (QWEN,), Settings().with_values(settings), device(free, gpu=gpu), nodes=nodes, in_process=in_process
+        models or (QWEN,), Settings().with_values(settings), device(free, gpu=gpu), nodes=nodes, processes=processes
     )
 
 
@@ -69,10 +71,10 @@ def test_a_plan_that_fits_leaves_its_reserve_and_one_that_does_not_is_the_smalle
     assert plan(1.01 * needed / GB / (1 - RESERVE)).fits
 
 
-@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("processes", [None, 1, 2])
 @pytest.mark.parametrize("free", [25, 60, 139])
-def test_the_most_nodes_are_the_last_that_fit(free: float, in_process: bool) -> None:
-    forced: dict[str, Any] = {"in_process": in_process, "gradient_checkpointing": False, "micro_batch_tokens": 4096}
+def test_the_most_nodes_are_the_last_that_fit(free: float, processes: int | None) -> None:
+    forced: dict[str, Any] = {"processes": processes, "gradient_checkpointing": False, "micro_batch_tokens": 4096}
     most = plan(free, **forced).most_nodes
     last, one_more = plan(free, nodes=most, **forced), plan(free, nodes=most + 1, **forced)
     assert (last.fits, last.micro_batch_tokens) == (True, 4096)
@@ -80,12 +82,27 @@ def test_the_most_nodes_are_the_last_that_fit(free: float, in_process: bool) -> 
 
 
 def test_one_process_has_one_context_and_one_node_at_work() -> None:
-    many, one = plan(500, nodes=8), plan(500, nodes=8, in_process=True)
+    many, one = plan(500, nodes=8), plan(500, nodes=8, processes=1)
     assert part(many, "CUDA context") == 8 * CUDA_CONTEXT
     assert part(one, "CUDA context") == CUDA_CONTEXT
     assert part(one, "generation") == part(plan(500), "generation")
     assert part(one, "update") == part(plan(500), "update")
     assert part(one, "weights") == part(many, "weights") == 8 * part(plan(500), "weights")
+
+
+def test_each_of_two_processes_has_one_context_and_one_node_at_work() -> None:
+    two = plan(500, nodes=5, processes=2)
+    assert part(two, "CUDA context") == 2 * CUDA_CONTEXT
+    assert part(two, "generation") == 2 * part(plan(500), "generation")
+    assert part(two, "weights") == 5 * part(plan(500), "weights")
+
+
+@given(st.integers(1, 50), st.none() | st.integers(1, 60))
+def test_every_node_is_in_one_process_and_none_has_two_more_than_another(nodes: int, processes: int | None) -> None:
+    dealt = in_processes(nodes, processes)
+    assert [number for process in dealt for number in process] == list(range(nodes))
+    assert len(dealt) == min(nodes, processes or nodes)
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
 
 def test_no_micro_batch_is_smaller_than_the_settings_allow() -> None:
@@ -118,8 +135,8 @@ def test_what_diloco_remembers_is_in_host_memory_and_copied_into_checkpoints() -
 
 
 def test_a_host_that_is_too_small_for_checkpoints_is_no_fit_and_of_one_elsewhere_nothing_is_known() -> None:
-    assert not choose((QWEN,), Settings(), device(139, host=2), nodes=1, in_process=False).fits
-    made = choose((QWEN,), Settings(), far_device("60GB", None), nodes=1, in_process=False)
+    assert not choose((QWEN,), Settings(), device(139, host=2), nodes=1, processes=None).fits
+    made = choose((QWEN,), Settings(), far_device("60GB", None), nodes=1, processes=None)
     assert (made.fits, made.host_needed > 0) == (True, True)
 
 
@@ -131,12 +148,12 @@ def test_models_are_dealt_out_in_turn() -> None:
     assert (alone.models, part(alone, "optimizer")) == (("tiny-2-qwen2",), first)
 
 
-def adapted(free: float, nodes: int, *, in_process: bool, gpu: bool = True, **settings: Any) -> Plan:
-    return plan(free, ADAPTED, nodes=nodes, in_process=in_process, gpu=gpu, adapter="lora", **settings)
+def adapted(free: float, nodes: int, *, processes: int | None, gpu: bool = True, **settings: Any) -> Plan:
+    return plan(free, ADAPTED, nodes=nodes, processes=processes, gpu=gpu, adapter="lora", **settings)
 
 
 def test_a_frozen_base_counts_once_for_every_process() -> None:
-    one, together, apart = (adapted(900, n, in_process=own) for n, own in ((1, True), (8, True), (8, False)))
+    one, together, apart = (adapted(900, n, processes=own) for n, own in ((1, 1), (8, 1), (8, None)))
     base = 2 * ADAPTED.shape.parameters
     assert [part(made, "frozen base") for made in (one, together, apart)] == [base, base, 8 * base]
     assert part(together, "optimizer") == 8 * part(one, "optimizer") == 8 * 8 * ADAPTED.footprint.adapter
@@ -145,12 +162,12 @@ def test_a_frozen_base_counts_once_for_every_process() -> None:
 
 def test_adapters_of_one_process_generate_together_and_are_trained_one_at_a_time() -> None:
     settings: dict[str, Any] = {"gpu": False, "local_groups": 2, "micro_batch_tokens": 1024}
-    one, eight = (adapted(900, n, in_process=True, **settings) for n in (1, 8))
-    assert part(eight, "generation") == part(adapted(900, 1, in_process=True, **settings | {"local_groups": 16}), "gen")
+    one, eight = (adapted(900, n, processes=1, **settings) for n in (1, 8))
+    assert part(eight, "generation") == part(adapted(900, 1, processes=1, **settings | {"local_groups": 16}), "gen")
     assert part(eight, "generation") + part(eight, "update") == max(
         part(eight, "generation"), part(one, "generation") + part(one, "update")
     )
-    apart = adapted(900, 8, in_process=False, **settings)
+    apart = adapted(900, 8, processes=None, **settings)
     assert part(apart, "generation") == 8 * part(one, "generation")
 
 
@@ -166,19 +183,19 @@ def test_the_longest_completion_is_the_last_that_fits() -> None:
 
 # ── where nothing fits ────────────────────────────────────────────────────────────────────────────────────────────────
 def remedies(
-    monkeypatch: pytest.MonkeyPatch, memory: str, nodes: int, *, in_process: bool = False, **asked: object
+    monkeypatch: pytest.MonkeyPatch, memory: str, nodes: int, *, processes: int | None = None, **asked: object
 ) -> list[Remedy]:
     """For nodes that do not fit into a GPU of this memory."""
 
-    def planned(tried: Settings, nodes: int, in_process: bool, *_: object) -> Plan:
+    def planned(tried: Settings, nodes: int, processes: int | None, *_: object) -> Plan:
         if "refused" in (tried.adapter.targets or ()) and tried.adapter.kind == "lora":
             raise ModelError("no layer has that name")
         model = ADAPTED if tried.adapter.kind == "lora" else QWEN
-        return choose((model,), tried, far_device(memory, None), nodes=nodes, in_process=in_process)
+        return choose((model,), tried, far_device(memory, None), nodes=nodes, processes=processes)
 
     monkeypatch.setattr(planner, "make_plan", planned)
     settings = Settings().with_values(asked)
-    made = planned(settings, nodes, in_process)
+    made = planned(settings, nodes, processes)
     assert not made.fits
     return planner.remedies_of(made, settings)
 
@@ -187,7 +204,7 @@ def remedies(
     ("memory", "nodes", "asked", "flags"),
     [
         ("16GB", 8, {}, ["--adapter lora --in-process", "--nodes 1"]),
-        ("16GB", 8, {"in_process": True, "adapter_targets": ("refused",)}, ["--nodes 1"]),
+        ("16GB", 8, {"processes": 1, "adapter_targets": ("refused",)}, ["--nodes 1"]),
         ("1GB", 1, {}, []),
     ],
 )
@@ -203,5 +220,5 @@ def test_what_changes_nothing_of_what_is_learned_comes_first_and_where_all_is_sh
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert remedies(monkeypatch, "92GB", 8)[0].flags == "--in-process"
-    ways = remedies(monkeypatch, "10GB", 8, in_process=True, adapter="lora", max_new_tokens=4000)
+    ways = remedies(monkeypatch, "10GB", 8, processes=1, adapter="lora", max_new_tokens=4000)
     assert [remedy.flags.split()[0] for remedy in ways] == ["--max-new-tokens", "--nodes"]

@@ -35,7 +35,7 @@ def places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str
     plans = [
         (settings, plan)
         for settings in different(record, folder, hub_token)
-        if (plan := plan_for(settings, settings.expected_count or 1, in_process=True, talk=longest_talk(settings)))
+        if (plan := plan_for(settings, settings.expected_count or 1, processes=1, talk=longest_talk(settings)))
     ]
     fit = min((_how_many(plan) for _, plan in plans), default=jobs)
     if fit < 1:

@@ -174,7 +174,7 @@ def _needed(adapter: str) -> int:
     with pytest.MonkeyPatch.context() as patch:
         have_free(patch, 10**12)
         (settings,) = study_places.different(record, Path(), None)[:1]
-        return plan_for(settings, 4, in_process=True, talk=longest_talk(settings)).needed
+        return plan_for(settings, 4, processes=1, talk=longest_talk(settings)).needed
 
 
 def begun(path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, Any]:

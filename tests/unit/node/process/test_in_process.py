@@ -139,7 +139,7 @@ def test_a_node_whose_turn_to_start_comes_when_all_are_stopping_stops_too(tmp_pa
 
 def test_a_setting_that_no_worker_can_run_with_ends_all_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no task 'chess'"):
-        run_workers(make_settings(tmp_path, node_id="w", tasks=("chess",)), 2)
+        run_workers(make_settings(tmp_path, node_id="w", tasks=("chess",)), range(2))
     assert not list(tmp_path.iterdir())
 
 
