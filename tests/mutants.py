@@ -76,10 +76,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests that the file MUTANTS_TESTS names."""
-    if named := os.environ.get("MUTANTS_TESTS"):
-        wanted = set(json.loads(Path(named).read_text("utf-8")))
-        items[:] = [item for item in items if item.nodeid in wanted]
+    """Leaves out the tests that the file MUTANTS_SPARED names. One whose name holds a value that was mutated stays."""
+    if named := os.environ.get("MUTANTS_SPARED"):
+        spared = set(json.loads(Path(named).read_text("utf-8")))
+        items[:] = [item for item in items if item.nodeid not in spared]
 
 
 def copy_tree(into: Path) -> None:
@@ -190,13 +190,13 @@ def outcome(tree: Path, room: str, mutant: Mutant, covering: Covering) -> dict[s
     row = {**mutant._asdict(), "was": source.splitlines()[mutant.line - 1].strip(), "is": "\n".join(changed).strip()}
     tests = covering.tests(mutant)
     usual = sum(covering.seconds.get(test, 0.0) for test in tests)
-    (wanted := tree / "mutants.json").write_text(json.dumps(sorted(tests)), "utf-8")
+    (spared := tree / "mutants.json").write_text(json.dumps(sorted({*covering.seconds} - tests)), "utf-8")
     files = sorted({test.partition("::")[0] for test in tests})
     path.write_text(mutated, "utf-8")
     start = time.monotonic()
     try:
         command = command_of(room, "-x")[: -len(ROOMS[room][1])] + files
-        status = run(tree, command, 10 * usual + 60, tree / "mutants.log", MUTANTS_TESTS=str(wanted)) if tests else 0
+        status = run(tree, command, 10 * usual + 60, tree / "mutants.log", MUTANTS_SPARED=str(spared)) if tests else 0
     finally:
         path.write_text(source, "utf-8")
     how = {0: "survived", None: "caught by time"}.get(status, "caught")

@@ -255,7 +255,7 @@ def list_page(client: Objects, prefix: str, after: str, limit: int, *, tags: boo
             continue
         if found.is_new(name, rest, there["size"]) and len(found.entries) >= most:
             return found.page()._replace(looked=walk.looked)
-        if (found.take(name, rest, there)) >= PAGE and (behind := found.behind(name, rest)):
+        if found.take(name, rest, there) % PAGE == 0 and (behind := found.behind(name, rest)):
             walk.leap(f"{prefix}/{behind}")
     return found.page()._replace(next="", looked=walk.looked)
 
@@ -325,12 +325,14 @@ class _Found:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
 
     def behind(self, name: str, rest: str) -> str:
-        """Returns where nothing more is to be learnt of a child; empty: all of it counts."""
+        """Returns behind what nothing more is to be learnt of a child, or of a bundle's data in it; empty: all of it
+        counts."""
         if (name.endswith("~") and self._tags) or (self._bundles and BEHIND_DATA < rest <= MANIFEST):
             return ""
         if self._bundles and rest < BEHIND_DATA:
             return f"{name}/{BEHIND_DATA}"
-        return f"{name}/{BEHIND_DATA}" if is_data(rest) else f"{name}/{BEHIND}"
+        data = _DATA.search(rest)
+        return f"{name}/{rest[: data.start()]}{BEHIND_DATA}" if data else f"{name}/{BEHIND}"
 
     def page(self) -> Page:
         in_order = sorted(self.entries, key=lambda at: (at[0], not at[1]))

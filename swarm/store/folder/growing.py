@@ -78,15 +78,13 @@ def open_to_append(file: Within, drafts: Within) -> int:
 
 
 def _open_alone(file: Within) -> int:
-    """Raises OSError: EEXIST where something else than a file stands there, EMLINK where the file has another name."""
+    """Raises OSError: EEXIST where something else stands there than a file that has this name alone."""
     descriptor = open_beneath(file, _FLAGS, 0o644)
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
         return descriptor
     os.close(descriptor)
-    if stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EMLINK, "it has another name too (a hard link), where this must not be written")
-    raise OSError(errno.EEXIST, "expected a regular file")
+    raise OSError(errno.EEXIST, "expected a regular file without another name (a hard link)")
 
 
 def older_part(file: Within) -> Within | None:

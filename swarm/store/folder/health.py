@@ -68,9 +68,8 @@ class FolderHealth(Health):
     def writing(self) -> Writing:
         """Write as nodes do, and take the time."""
         there, parent = os.path.isdir(self._path), str(nearest_existing(self._path))
-        if os.path.exists(self._path) and not there:
-            return Writing(False, parent, f"{self._path} is no folder", ())
-        if problem := self.problem or self._closed():
+        problem = f"{self._path} is no folder" if os.path.exists(self._path) and not there else self.problem
+        if problem := problem or self._closed():
             return Writing(there, parent, problem, ())
         try:
             return Writing(there, parent, "", self.latency().put)

@@ -37,8 +37,8 @@ NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What link says on a mount without hard links, such as FAT and many a FUSE; there nothing has a sure winner."""
-BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK}
-"""Something else stands at the place; EMLINK: a file to append to has another name as well."""
+BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
+"""Something else stands at the place."""
 
 
 Data = bytes | Iterable[bytes]
@@ -217,8 +217,8 @@ def sync_opened(folder: int) -> None:
 
 
 # ── what stands in the way ───────────────────────────────────────────────────────────────────────────────────────────
-IN_THE_WAY = (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENXIO, errno.EMLINK)
-"""What the system says where something else stands than what is to be written; EMLINK: open_to_append."""
+IN_THE_WAY = (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENXIO)
+"""What the system says where something else stands than what is to be written."""
 MOST_COPIED = 1 << 30
 """Bytes of a file that is copied to get one of its own; a log of 100,000 rounds has some 200 MB."""
 _MOST_REMOVED = 10_000

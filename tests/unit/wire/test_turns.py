@@ -12,7 +12,7 @@ import pytest
 from swarm.errors import ProtocolError
 from swarm.types import LONGEST_REPLY, MOST_TURNS, Completion, Question, RolloutGroup, RoundKey, ScoredGroup, Turn
 from swarm.wire.codec import MOST_TOKENS, decode, encode, to_groups, to_rollout_file
-from swarm.wire.messages import PolicyInfo, RolloutFile, SampledCompletion
+from swarm.wire.messages import PolicyInfo, RolloutFile, SampledCompletion, SampledTurn
 from tests.unit.wire.forms import GOLDEN
 
 KEY = RoundKey(17)
@@ -103,7 +103,8 @@ def test_the_tokens_of_all_turns_together_are_bounded_as_those_of_one_completion
 
 
 @pytest.mark.parametrize(("token", "taken"), [(-1, False), (0, True), (2**31 - 1, True), (2**31, False)])
-def test_a_token_id_has_at_most_31_bits(token: int, taken: bool) -> None:
-    completion = {"text": "", "finished": True, "token_ids": [token], "logprobs": [0.0]}
+@pytest.mark.parametrize("form", [SampledCompletion, SampledTurn])
+def test_a_token_id_has_at_most_31_bits(form: type, token: int, taken: bool) -> None:
+    sampled = {"text": "", "finished": True, "token_ids": [token], "logprobs": [0.0], "reply": "higher"}
     with nullcontext() if taken else pytest.raises(msgspec.ValidationError):
-        msgspec.convert(completion, SampledCompletion)
+        msgspec.convert(sampled, form)

@@ -121,8 +121,9 @@ async def test_claimed_rewards_are_held_against_the_own_ones(claimed: tuple[floa
 
 @pytest.mark.parametrize(("answer", "refused"), [(None, False), ("true", False), ("false", True), ("", True)])
 async def test_a_published_answer_has_to_be_the_true_one_where_there_is_one(answer: str | None, refused: bool) -> None:
-    groups, (claims,) = file_of(1)
-    said = claims.answer if answer == "true" else answer
-    ((verdict,),) = await verdicts_of(FakeTaskSource(), groups, [Claims(said, claims.rewards)])
+    file = make_rollouts("bob", R0, groups=1)
+    if answer != "true":
+        file.groups["0"].answer = answer
+    ((verdict,),) = await verdicts_of(FakeTaskSource(), to_groups(file, "bob", R0), to_claims(file))
     assert (verdict.scored is None) == refused
     assert (verdict.refusal.reason if verdict.refusal else "") == ("false_answer" if refused else "")

@@ -256,7 +256,7 @@ def test_segments_so_far_off_that_nobody_appended_them_stop_no_writer_and_hide_n
     bucket.open("anna").append_records(LOG, [b"one"], durable=True)
     for birth in (BIRTH, bucket.names(LOG)[0].rpartition("/")[2][:20], "f" * 20):
         for start in range(MOST_GROWN - 1100, MOST_GROWN + 1):
-            bucket.write(f"{LOG}~/{birth}-{start:015}", b"x\n")
+            bucket.write(f"{LOG}~/{birth}-{start:015}{'-000000000000000' * (start % 2)}", b"x\n")
     bucket.open("anna").append_records(LOG, [b"two"], durable=True)
     assert whole(bucket) == whole(bucket, limit=2) == [b"one", b"two"]
     assert [(entry.name, entry.size) for entry in bucket.open().list("logs/anna", tags=True).entries] == [

@@ -9,6 +9,7 @@ import pytest
 from swarm.records.listing import NodeFiles
 from swarm.store.base import PAGE, Kind
 from swarm.store.bucket.listing import behind_odd, is_odd
+from tests.conformance.promises import filled
 from tests.unit.store.bucket.buckets import MemoryBucket
 
 HEAD = "Encountered object with invalid path: "
@@ -81,6 +82,19 @@ def test_a_prefix_full_of_objects_is_left_after_its_first_page() -> None:
     store = bucket.open()
     assert [entry.name for entry in store.list("rollouts").entries] == ["round_1", "round_2"]
     assert store.facts().spent.requests == {"list": 2}
+
+
+def test_data_by_the_thousand_hides_no_bundle_behind_it() -> None:
+    bucket = MemoryBucket()
+    for number in range(2 * PAGE):
+        bucket.write(f"checkpoints/round_1/aaa/~{0:032x}/{number}", b"")
+        bucket.write(f"checkpoints/round_2/a{number:04}/~{0:032x}/0", b"")
+    for number in (1, 2, 3):
+        bucket.open("anna").put_bundle(f"checkpoints/round_{number}/anna", filled(a=b"1"))
+    store = bucket.open()
+    assert [entry.name for entry in store.list("checkpoints").entries] == ["round_1", "round_2", "round_3"]
+    assert [entry.name for entry in store.list("checkpoints/round_1").entries] == ["anna"]
+    assert store.facts().spent.requests["list"] <= 10
 
 
 def test_pages_that_end_in_a_prefix_or_a_growing_file_name_it_once() -> None:

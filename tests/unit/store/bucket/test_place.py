@@ -123,8 +123,10 @@ def test_the_program_of_a_profile_is_asked_again_shortly_before_its_credentials_
     assert given["expires_at"] == begun + timedelta(minutes=60) - BEFORE_THE_END
 
 
-@pytest.mark.parametrize("program", ["false", "echo {}", "/nowhere/at/all", "echo '[]'", "sh -c 'cat SAID; exit 3'"])
-def test_a_program_that_gives_no_credentials_is_named(tmp_path: Path, program: str) -> None:
+@pytest.mark.parametrize(
+    "program", ["false", "echo {}", "/nowhere/at/all", "echo '[]'", "sh -c 'cat SAID; echo words >&2; exit 3'"]
+)
+def test_a_program_that_gives_no_credentials_is_named_with_its_words(tmp_path: Path, program: str) -> None:
     (said := tmp_path / "said.json").write_text(json.dumps(GIVEN))
     (tmp_path / "config").write_text(f"[default]\ncredential_process = {program.replace('SAID', str(said))}\n")
     files = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
@@ -132,3 +134,4 @@ def test_a_program_that_gives_no_credentials_is_named(tmp_path: Path, program: s
     with pytest.raises(StoreError, match="credential_process") as caught:
         BucketClient(bucket, "s3://mine").put("a", b"")
     assert "see the file of AWS's profiles" in str(caught.value)
+    assert ("words" in str(caught.value)) == ("words" in program)

@@ -111,10 +111,11 @@ def test_a_log_whose_name_was_taken_away_is_opened_again(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("owner", ["ours", "another's"])
-@pytest.mark.parametrize("above", ["rollouts/round_3", "rollouts/round_3/stage_0", "logs/anna", ".tmp/anna"])
-def test_a_folder_above_that_is_closed_holds_up_nobody_who_writes_below(tmp_path: Path, above: str, owner: str) -> None:
-    store, closed = FolderStore(tmp_path / "run", "anna"), tmp_path / "run" / above
-    (closed / "stage_0").mkdir(parents=True)
+@pytest.mark.parametrize("at", ["rollouts/round_3", "rollouts/round_3/stage_0", "logs/anna", ".tmp/anna", LOG])
+def test_a_folder_or_log_that_is_closed_holds_up_nobody_who_writes_there(tmp_path: Path, at: str, owner: str) -> None:
+    store, closed = FolderStore(tmp_path / "run", "anna"), tmp_path / "run" / at
+    (closed.parent if at == LOG else closed / "stage_0").mkdir(parents=True)
+    closed.touch()
     if owner == "another's":
         if os.geteuid() != 0:
             pytest.skip("only root can give a folder to another")
@@ -178,6 +179,7 @@ def test_files_of_a_bundle_are_as_readable_as_their_siblings(tmp_path: Path) -> 
     """Some libraries write private files whatever the user's mask says."""
 
     def fill(folder: Path) -> None:
+        assert folder.stat().st_mode & 0o777 == 0o700, "nobody puts a link where it is filled"
         (folder / "model").mkdir()
         for name in ("weights", "model/config"):
             (folder / name).write_bytes(b"1")
@@ -244,7 +246,7 @@ def test_hints_for_one_who_only_reads_make_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_place_names_the_experiments_it_has(tmp_path: Path) -> None:
+def test_a_place_names_the_experiments_it_has_and_not_what_nobody_can_look_into(tmp_path: Path) -> None:
     place = open_place(tmp_path)
     with pytest.raises(ExperimentError, match=r"no experiment 'x' in .*: there is none at all"):
         place.open("x")
@@ -255,6 +257,12 @@ def test_a_place_names_the_experiments_it_has(tmp_path: Path) -> None:
         place.open("x")
     assert place.open("a").store.get("experiment.json", 100).data == b"{}"
     assert place.describe() == str(tmp_path)
+    (tmp_path / "closed" / "exp").mkdir(parents=True)
+    (tmp_path / "experiments" / "linked").symlink_to(tmp_path / "closed" / "exp")
+    close(tmp_path / "closed")
+    with permissions_count():
+        assert place.experiments() == ["a", "b"]
+    reopen(tmp_path)
 
 
 def test_a_growing_file_that_gets_another_inode_is_read_on(tmp_path: Path) -> None:

@@ -46,15 +46,15 @@ def test_a_file_of_the_users_own_follows_no_link_within_an_experiment(tmp_path: 
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     publish_own(tmp_path / "link" / "exam.json", b"1")
     assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
-    logs = tmp_path / "experiments" / "demo" / "logs"
-    logs.mkdir(parents=True)
-    (logs / "mine").mkdir()
-    (logs / "mine" / "linked").symlink_to(tmp_path / "mine")
-    with pytest.raises(StoreError, match="symbolic link"):
-        publish_own(logs / "mine" / "linked" / "exam.json", b"2")
+    demo = tmp_path / "experiments" / "demo"
+    (demo / "logs" / "mine").mkdir(parents=True)
+    for linked in (demo / "linked", demo / "logs" / "mine" / "linked"):
+        linked.symlink_to(tmp_path / "mine")
+        with pytest.raises(StoreError, match="symbolic link"):
+            publish_own(linked / "exam.json", b"2")
     with pytest.raises(StoreError, match="cannot write"):
-        publish_own(logs / "mine", b"2")
-    assert (logs / "mine" / "linked").is_symlink(), "a folder that a user names by mistake stays"
+        publish_own(demo / "logs" / "mine", b"2")
+    assert (demo / "logs" / "mine" / "linked").is_symlink(), "a folder that a user names by mistake stays"
     assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
 
 

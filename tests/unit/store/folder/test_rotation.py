@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from swarm.records.growing import GrowingLines
+from swarm.store.base import end_of
 from swarm.store.folder import growing
 from swarm.store.folder.store import FolderStore
 from tests.objects import KINDS, bounded, put
@@ -45,6 +46,15 @@ def test_a_log_takes_no_more_than_two_parts_and_keeps_its_last_lines(tmp_path: P
     found = read_all(tmp_path)
     assert found == [line(number) for number in range(1000 - len(found), 1000)]
     assert len(found) > PART // len(line(999)) - 1
+
+
+def test_the_last_bytes_of_a_log_reach_into_its_older_part(tmp_path: Path) -> None:
+    write(tmp_path, range(1000, 1010))
+    lines, store = read_all(tmp_path), FolderStore(tmp_path)
+    for size in range(1, 2 * PART):
+        found = store.read_records(EVENTS, end_of(size))
+        rest = store.read_records(EVENTS, found.cursor).records if found.more else []
+        assert found.records + rest == lines[max(0, len(lines) - size // len(lines[0] + b"\n")) :]
 
 
 def test_rows_of_metrics_never_go(tmp_path: Path) -> None:

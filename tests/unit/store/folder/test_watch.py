@@ -90,6 +90,8 @@ class Watcher:
                     raise type("PanicException", (BaseException,), {})("called `Option::unwrap()` on a `None` value")
                 case "event":
                     yield {(watchfiles.Change.added, str(folders[0] / "anna.json"))}
+                case "flood":
+                    yield {(watchfiles.Change.added, str(folders[0] / f"{n}.json")) for n in range(2 * watch.BUSY)}
                 case "wait":
                     self.waiting.set()
                     await self.go_on.wait()
@@ -148,6 +150,16 @@ async def test_every_event_failure_and_end_of_the_watcher_wakes(
             assert await drain(wakes) == 1  # the one at the start
             watcher.go_on.set()
             await wakes.receive()
+
+
+async def test_who_floods_a_folder_with_names_is_looked_after_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher, began = Watcher(monkeypatch, "flood wait"), anyio.current_time()
+    async with hints(tmp_path):
+        with anyio.fail_after(PATIENCE):
+            await watcher.waiting.wait()
+    assert anyio.current_time() - began >= watch.BUSY_PAUSE
 
 
 async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_found_all_the_same(

@@ -31,6 +31,8 @@ def test_a_folder_that_is_not_there_yet_can_be_made_and_a_file_is_none(tmp_path:
     found = look(place.check_writing, make_patient(tmp_path / "file"))
     assert found["writable"].verdict is FAILURE
     assert "is no folder" in found["writable"].measured
+    with folder_health(tmp_path / "file", "experiments/exp") as health:
+        assert health.problem
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.01, OK), (1.0, WARNING), (20.0, FAILURE)])
