@@ -1,4 +1,4 @@
-"""Eight nodes in one process against eight processes: rounds per minute and memory.
+"""Eight nodes in one process against a process for each core: rounds per minute and memory.
 
     python -m benchmarks.in_process [--quick] [--nodes 8]
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.common import arguments_of, keep, ratios, summary
 from benchmarks.swarms import run_swarm
+from swarm.provenance import cores
 
 SIDES = {"one_process": ("--in-process",), "processes": ()}
 
@@ -53,6 +54,7 @@ def main() -> None:
     }
     result: dict[str, Any] = {
         "nodes": arguments.nodes,
+        "processes": min(arguments.nodes, cores()),
         "rounds": rounds,
         "sides": {side: {name: summary(columns[name][side]) for name in columns} for side in SIDES},
         "times_as_many_rounds": ratios(

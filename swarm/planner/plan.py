@@ -224,7 +224,7 @@ class _ProcessMemory(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """What an update takes beyond generation: one after the other in a process."""
+        """Memory that an update takes beyond generation; in a process one update comes after the other."""
         return max(max(memory.generation, memory.update) for memory in self.working) - self.generation
 
 
