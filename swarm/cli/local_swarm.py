@@ -39,7 +39,7 @@ class LocalSwarm:
     workers: tuple[Settings, ...]
     """Settings of each worker."""
     processes: int | None
-    """That the workers share, at most; None: each has its own."""
+    """The workers share so many processes at most; None: each has its own."""
 
     @property
     def coordinators(self) -> tuple[Settings, ...]:
@@ -72,9 +72,10 @@ class LocalSwarm:
 
         def process(numbers: range) -> DaemonChild:
             one = self.workers[numbers.start]
-            if len(numbers) == 1:
+            if len(numbers) == 1 != self.processes:
                 return child(one.node_id, "worker", one)
             prefix = str(one.node_id).removesuffix(f"-{numbers.start}")
+            # of its threads all have as many: either the process is the only one, or there are more workers than cores
             together = replace(one, node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
             all_of_them = len(numbers) == len(self.workers)
             title = f"{prefix}-*" if all_of_them else f"{prefix}-{{{numbers.start}..{numbers[-1]}}}"
@@ -108,11 +109,11 @@ def local_swarm(
     """Makes so many workers with the same settings; lists of models and of mixtures are dealt out to them.
 
     Args:
-        processes: that they share, at most; None: each has its own.
+        processes: they share so many at most; None: each has its own.
         own_cores: of each worker, where they do not share this machine's.
 
-    In a process only one of them computes at a time. The cores are the only process's; otherwise each gets a share of
-    them, but for an embedded model, which is too small to gain by a second thread.
+    In a process only one of them computes at a time. A process that is the only one has all cores; else each has a
+    share of them, but for an embedded model, which is too small to gain by a second thread.
     """
     shared = replace(settings, path=settings.place, expected_workers=nodes)
     one = replace(shared.of_a_node(), role="worker", node_id=name_here(shared, WORKER))
@@ -193,7 +194,7 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
 
 def show_dry_join(node: Settings, asked: StartRequest) -> None:
     """Print the settings of a node that would join, with their sources, and what it needs of memory."""
-    made = None if node.endpoint else plan_for(node, 1, False, longest_talk(node))
+    made = None if node.endpoint else plan_for(node, 1, None, longest_talk(node))
     say(settings_table([node.as_recorded()], [asked.sources], OURS, without_defaults=True))
     say(_plan_shown(made, node))
     say(NOTHING_STARTED)

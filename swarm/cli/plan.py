@@ -55,7 +55,7 @@ def plan(
     if far is None and (wrong := problems(settings)):
         raise refusal(wrong, settings.model)
     talk = longest_talk(settings)
-    processes = 1 if in_process else None if far else most_processes(settings)
+    processes = most_processes(settings, in_process=in_process, elsewhere=far is not None)
     made = make_plan(settings, nodes, processes, talk, far)
     found = [] if made.fits else remedies_of(made, settings, talk)
     parts = [_json(made, found)] if as_json else [render_plan(made, settings), render_remedies(found)]
@@ -63,13 +63,17 @@ def plan(
     return 0 if made.fits else 1
 
 
-def most_processes(settings: Settings) -> int | None:
-    """Returns how many processes the workers of this machine share, at most; None: each has its own.
+def most_processes(settings: Settings, *, in_process: bool, elsewhere: bool) -> int | None:
+    """Returns how many processes the workers share, at most; None: each has its own.
 
-    On processors that is one for each core: more would take turns on it, and each holds torch, a scorer and an event
-    loop.
+    On a CPU of this machine that is one for each core: more would take turns on it, and each holds torch, a scorer and
+    an event loop. Nodes of one process that train adapters generate together, which rounds otherwise; so they share one
+    only if they are asked to.
     """
-    return cores() if can_fork([settings.device]) else None
+    if in_process:
+        return 1
+    own = elsewhere or settings.adapter.kind != "none" or not can_fork([settings.device])
+    return None if own else cores()
 
 
 def _json(made: Plan, found: Sequence[Remedy]) -> str:

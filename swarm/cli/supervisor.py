@@ -10,7 +10,8 @@ that failed by itself would fail again. Nothing that becomes of a program stops 
 nodes have, and killed after PATIENCE unless it is a patient one. A program's standard input ends with the supervisor,
 however that ends.
 
-Workers that are several are forked from one process, which imports what they need once (fork_server.py).
+A process of several workers ends and starts as one node does. Processes of workers that are several are forked from
+one that imports what they need once (fork_server.py).
 
 All are ordinary commands in sessions of their own: a Ctrl-C in the terminal reaches the supervisor alone, which passes
 it on.

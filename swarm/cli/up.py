@@ -4,8 +4,9 @@
                                                                               │ metrics, events
     terminal ◀─ nodes, round lines, warnings, summary, resume command ◀───────┘
 
-It watches the folder like anybody else could; the daemons do not know that they are supervised. With `--in-process`
-one daemon runs all workers; with `--no-coordinator` each of them goes through the rounds on its own clock.
+It watches the folder like anybody else could; the daemons do not know that they are supervised. A daemon runs a
+worker, or several that share a process; with `--in-process` one runs them all. With `--no-coordinator` each worker goes
+through the rounds on its own clock.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ def _planned_swarm(
     settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
     settings = replace(settings, clock="own") if no_coordinator else settings
     check_tasks(settings)
-    processes = 1 if in_process else None if backend else most_processes(settings)
+    processes = most_processes(settings, in_process=in_process, elsewhere=backend is not None)
     own_cores = backend.cores if backend else None
     return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, processes, own_cores), base)
 

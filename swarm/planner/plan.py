@@ -64,7 +64,7 @@ class Plan:
     device: DeviceMemory
     nodes: int
     processes: int
-    """In which these nodes are."""
+    """The nodes are in so many."""
     models: tuple[str, ...]
     """Those that the nodes are dealt in turn."""
     node: NodeMemory
@@ -122,7 +122,7 @@ def choose(
 
     Args:
         models: those that nodes are dealt in turn.
-        processes: that nodes share, at most; None: each has its own.
+        processes: the nodes share so many at most; None: each has its own.
         settings: micro_batch_tokens is the most that is chosen, gradient_checkpointing None leaves it to the plan.
         talk: the longest conversation of the run's tasks.
     """
@@ -192,7 +192,7 @@ class _Situation:
         for process in in_processes(nodes, self.processes):
             dealt = [memories[node % len(memories)] for node in process]
             together = 1 if self.settings.adapter.kind == "none" else -(-len(dealt) // len(memories))
-            working = self.memories(size, checkpointing, together)[: len(dealt)] if together > 1 else dealt
+            working = self.memories(size, checkpointing, together) if together > 1 else dealt
             processes.append(_ProcessMemory(dealt, working))
         return tuple(_parts(processes, self.settings, self.device))
 
@@ -216,7 +216,7 @@ class _ProcessMemory(NamedTuple):
 
     nodes: Sequence[NodeMemory]
     working: Sequence[NodeMemory]
-    """What holds buffers and generates: the nodes, or those of each model together."""
+    """They hold buffers and generate: the nodes, or those of each model together."""
 
     @property
     def generation(self) -> int:

@@ -43,7 +43,7 @@ def make_plan(
     """Returns the plan for so many workers on the device of the settings.
 
     Args:
-        processes: that they share, at most; None: each has its own.
+        processes: they share so many at most; None: each has its own.
         talk: the longest conversation of the run's tasks; their families know it.
         device: what they are planned for; None: what the settings say, as it is now.
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from swarm.cli.fork_server import can_fork
 from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rollouts, rows, well
 
 pytestmark = pytest.mark.engine
@@ -41,15 +42,33 @@ def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders
     assert "worker-*     trains" in output, "a line for all that share a process"
 
 
-def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_path):
+@pytest.fixture
+def two_cores():
+    """The processes that are started may use no more."""
+    if not can_fork(["cpu"]) or len(before := os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs Linux, no GPU and two cores")
+    os.sched_setaffinity(0, sorted(before)[:2])
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize(
+    ("flags", "killed", "others"),
+    [
+        (["--nodes", "2", "--in-process"], ["worker-0", "worker-1"], []),
+        (["--nodes", "3"], ["worker-1", "worker-2"], ["worker-0"]),
+    ],
+)
+@pytest.mark.usefixtures("two_cores")
+def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_path, flags, killed, others):
     env = environment(tmp_path, MAX_ROUNDS=1000)
     with daemons() as start:
-        swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
-        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
-        os.kill(json.loads(layout(tmp_path).peer_file("worker-0").read_bytes())["pid"], signal.SIGKILL)
-        for node in ("worker-0", "worker-1"):
+        swarm = start("swarm", env, "up", *flags)
+        eventually(lambda: all(rows(tmp_path, node) for node in killed + others), "a round")
+        os.kill(json.loads(layout(tmp_path).peer_file(killed[0]).read_bytes())["pid"], signal.SIGKILL)
+        for node in killed:
             eventually(lambda node=node: len(events(tmp_path, node, "node.ready")) == 2, f"{node} to be back")
-        done = {node: len(rows(tmp_path, node)) for node in ("worker-0", "worker-1")}
+        done = {node: len(rows(tmp_path, node)) for node in killed + others}
         for node, before in done.items():
             eventually(lambda node=node, before=before: len(rows(tmp_path, node)) > before, f"{node} to go on")
         swarm.signal(signal.SIGINT)
@@ -57,3 +76,4 @@ def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_p
     for node in done:
         rounds = [row["round"] for row in rows(tmp_path, node)]
         assert rounds == sorted(set(rounds))
+    assert [len(events(tmp_path, node, "node.ready")) for node in others] == [1] * len(others)

@@ -65,7 +65,7 @@ STARTS: list[tuple[tuple[str, ...], str]] = [
     (REMOTE, "import swarm.views.tables.export, swarm.cli.export"),
     ((), "import swarm.policy.embedded as e; e.embedded_path('tiny-qwen2')"),
     ((), "from swarm.config import Settings; from swarm.planner.planner import plan_for as plan"),
-    ((), "assert plan(Settings(model=('tiny-qwen2', 'tiny-2-gpt2'), device='cpu'), 4, True)"),
+    ((), "assert plan(Settings(model=('tiny-qwen2', 'tiny-2-gpt2'), device='cpu'), 4, 1)"),
     ((), "assert run(['plan', '--device', 'cpu']) == 0"),
 ]
 """What a start must not import beside HEAVY, and the start: one after the other in one process."""

@@ -158,7 +158,7 @@ def run_workers(settings: Settings, numbers: range, asked: StartRequest = NOBODY
     """Run several workers in the foreground until all of them have ended.
 
     Args:
-        numbers: theirs.
+        numbers: numbers of the workers.
         asked: as of one node.
 
     Returns:

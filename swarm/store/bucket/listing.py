@@ -331,6 +331,8 @@ class _Found:
             return ""
         if self._bundles and rest < BEHIND_DATA:
             return f"{name}/{BEHIND_DATA}"
+        if not self._bundles and (name, True) in self.entries:
+            return f"{name}/{BEHIND}"
         data = _DATA.search(rest)
         return f"{name}/{rest[: data.start()]}{BEHIND_DATA}" if data else f"{name}/{BEHIND}"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from swarm.cli import local_swarm as module
 from swarm.cli import plan as plan_module
+from swarm.cli.fork_server import can_fork
 from swarm.cli.local_swarm import OURS, local_swarm, plan_of, within_memory
 from swarm.cli.supervisor import DaemonChild
 from swarm.config import NOBODY, Settings, StartRequest, asked_in
@@ -46,15 +49,18 @@ def test_workers_of_two_processes_are_those_of_their_numbers_with_the_models_of_
     assert one.settings["NODE_ID"] == two.settings["NODE_ID"] == "worker"
 
 
-@pytest.mark.parametrize(("device", "nodes", "processes"), [("cpu", 4, 2), ("cpu", 1, 1), ("cuda", 4, 4)])
-def test_on_processors_there_is_a_process_for_each_core_at_most(
-    monkeypatch: pytest.MonkeyPatch, device: str, nodes: int, processes: int
+@pytest.mark.skipif(not can_fork(["cpu"]), reason="needs Linux with pidfd")
+@pytest.mark.parametrize(
+    ("settings", "processes"),
+    [({"device": "cpu"}, 2), ({"device": "cuda"}, 4), ({"device": "cpu", "adapter": "lora"}, 4)],
+)
+def test_on_a_cpu_there_is_a_process_for_each_core_at_most(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], processes: int
 ) -> None:
     monkeypatch.setattr(plan_module, "cores", lambda: 2)
-    swarm = local_swarm(
-        Settings(path="/p", clock="own", device=device), nodes, plan_module.most_processes(Settings(device=device))
-    )
-    assert len(swarm.children(NOBODY, Settings())) == processes
+    said = Settings(path="/p", clock="own").with_values(settings)
+    swarm = local_swarm(said, 4, plan_module.most_processes(said, in_process=False, elsewhere=False))
+    assert len(swarm.children(NOBODY, said)) == processes
 
 
 @pytest.mark.parametrize("processes", [None, 2, 1])

@@ -75,7 +75,7 @@ def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
 
 def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path: Path) -> None:
     with capture_logs() as logs:
-        assert planner.plan_for(Settings(model=(str(tmp_path),)), 2, False) is None
+        assert planner.plan_for(Settings(model=(str(tmp_path),)), 2, None) is None
     assert [line["event"] for line in logs] == ["plan.unknown"]
     assert "its size cannot be known" in logs[0]["problem"]
 

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from swarm.cli import plan, up
+from swarm.cli import plan
 from swarm.cli.main import app, run
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory
@@ -90,7 +90,15 @@ LINES: dict[str, list[str]] = {
         *("node --standby", "node --model a,b", "node --tasks chess", "node --nodes 0", "node --profile hard"),
         *("node --nodes 2 --role coordinator", "join --role coordinator", "join --as anna"),
         *("join . --experiment begun --dry-run --node-id carl", "up --nodes 2 --rounds 7 --dry-run --experiment new"),
-        *("up --nodes 0", "up --slurm-cpus 2", "down", "down --timeout -1", "down --timeout nan"),
+        *(
+            "node --first 2",
+            "up --nodes 3 --dry-run --experiment new",
+            "up --nodes 0",
+            "up --slurm-cpus 2",
+            "down",
+            "down --timeout -1",
+            "down --timeout nan",
+        ),
     ],
     "plan": [
         *("plan --nodes 3 --model tiny-qwen2,tiny-2-gpt2", "plan --nodes 900"),
@@ -138,8 +146,8 @@ def make_place(folder: Path) -> None:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """In a folder, with the settings of nobody, in no time zone, on a machine of 10 GB and two
-    cores."""
+    """In a folder, with the settings of nobody, in no time zone, on a machine of two cores and
+    10 GB."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     said = {"TZ": "UTC", "COLUMNS": str(WIDTH), "SWARM_PATH": ".", "EXPERIMENT_NAME": "exp"}
     more = {"SWARM_KEY_FOLDER": "me", "XDG_RUNTIME_DIR": str(folder), "SWARM_HEARTBEAT_INTERVAL": "0.1"}
@@ -149,8 +157,8 @@ def alone(folder: Path) -> Iterator[None]:
         mock.patch.dict(os.environ, kept | said | more, clear=True),
         mock.patch.object(tempfile, "tempdir", str(folder)),  # where other swarms of this user are written down
         mock.patch.object(planner, "device_memory", return_value=memory),
-        mock.patch.object(plan, "most_processes", return_value=2),
-        mock.patch.object(up, "most_processes", return_value=2),
+        mock.patch.object(plan, "cores", return_value=2),
+        mock.patch.object(plan, "can_fork", return_value=True),
     ):
         time.tzset()
         app.console, app.error_console = Console(width=WIDTH), Console(width=WIDTH, stderr=True)

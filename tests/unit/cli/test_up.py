@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.cli import up
+from swarm.cli import plan, up
 from swarm.errors import ExperimentError, MemoryPlanError
 from swarm.wire import keys
 from tests.layout import Layout
@@ -21,6 +21,7 @@ def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have_free(monkeypatch, 800e6)
+    monkeypatch.setattr(plan, "cores", lambda: 2)
     monkeypatch.setattr(up, "_run", None)
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
     would = r"would fit, and nothing does by itself: .*--adapter lora --in-process \(.*--nodes 1\. .*--force"
@@ -57,11 +58,12 @@ def test_up_never_mixes_workers_into_what_others_made_without_a_word(
 def test_each_node_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
     have_free(monkeypatch, 64e9)
     monkeypatch.setattr("anyio.run", lambda *_: 0)
-    said = typed("up", "--path", tmp_path, "--nodes", "2", "--rounds", "7").out
+    monkeypatch.setattr(plan, "cores", lambda: 2)
+    said = typed("up", "--path", tmp_path, "--nodes", "3", "--rounds", "7").out
     coordinator, *workers, _ = said.splitlines()  # the last line opens the page
-    assert len(workers) == 2
-    assert coordinator == "coordinator  opens the rounds, 7 of them, for 2 workers"
-    assert workers[1] == "worker-1     trains tiny-2-qwen2 on I 4, J 4, G 8, 1 thread"
+    assert coordinator.split(maxsplit=1) == ["coordinator", "opens the rounds, 7 of them, for 3 workers"]
+    trains = "trains tiny-2-qwen2 on I 4, J 4, G 8, 1 thread"
+    assert [line.split(maxsplit=1) for line in workers] == [["worker-0", trains], ["worker-{1..2}", trains]]
 
 
 def test_a_finished_experiment_is_an_error_or_shown_where_that_is_asked_for(
