@@ -188,8 +188,7 @@ class _Asked(NamedTuple):
 def serve(channel: socket.socket, imported: Sequence[str]) -> _Asked | None:
     """Forks a worker for each request. Returns None in the server, once nobody asks any more, and in each worker what
     it is to be."""
-    for module in imported:
-        import_module(module)
+    import_all(imported)
     gc.collect()
     gc.freeze()  # what was imported stays, and stays shared
     while True:
@@ -203,6 +202,20 @@ def serve(channel: socket.socket, imported: Sequence[str]) -> _Asked | None:
             return asked
         channel.send(b"%d" % pid)
         os.close(asked.says)
+
+
+def import_all(modules: Sequence[str]) -> None:
+    """Imports modules as if scipy were not installed. Where it is, transformers imports it for losses that no language
+    model has: 34 MB, half a second. Workers may import it."""
+    there = sys.modules.pop("scipy", None)
+    sys.modules["scipy"] = None  # type: ignore[assignment]
+    try:
+        for module in modules:
+            import_module(module)
+    finally:
+        del sys.modules["scipy"]
+        if there:
+            sys.modules["scipy"] = there
 
 
 def _fork() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from swarm.cli.fork_server import IMPORTED, ForkedProcess, ForkServer, can_fork, fork_server
+from swarm.cli.fork_server import IMPORTED, ForkedProcess, ForkServer, can_fork, fork_server, import_all
 from swarm.cli.supervisor import DaemonChild, Supervisor
 from tests.patience import PATIENCE
 
@@ -52,6 +52,17 @@ def test_a_forked_command_says_and_ends_as_a_started_one_with_its_own_variables(
             assert await process.wait() == process.returncode == 2
 
     with_forks(use)
+
+
+def test_scipy_is_not_found_while_the_server_imports_and_is_there_again_for_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = find_spec("scipy")
+    (tmp_path / "looks_for_scipy.py").write_text("from importlib.util import find_spec\nFOUND = find_spec('scipy')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_all(["looks_for_scipy"])
+    assert sys.modules.pop("looks_for_scipy").FOUND is None
+    assert (find_spec("scipy") is None) == (before is None)
 
 
 def test_a_forked_worker_is_this_process_child_in_a_session_of_its_own_and_dies_with_the_block() -> None:
