@@ -89,6 +89,8 @@ def test_data_by_the_thousand_hides_no_bundle_behind_it() -> None:
     for number in range(2 * PAGE):
         bucket.write(f"checkpoints/round_1/aaa/~{0:032x}/{number}", b"")
         bucket.write(f"checkpoints/round_2/a{number:04}/~{0:032x}/0", b"")
+        for other in "bcdefgh":
+            bucket.write(f"checkpoints/round_3/{other}/~{0:032x}/{number}", b"")
     for number in (1, 2, 3):
         bucket.open("anna").put_bundle(f"checkpoints/round_{number}/anna", filled(a=b"1"))
     store = bucket.open()
