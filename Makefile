@@ -25,7 +25,7 @@ test: $(VENV)/.installed-dev check
 
 environments: $(VENV)/.installed-engines $(SERVERS)/.installed $(SERVING)/.installed $(EXTRAS)/.installed
 
-# About 17 minutes. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
+# About 25 minutes. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
 test-engines: environments
 	$(BIN)/python -m pytest -m "engine and not slow" -n $(JOBS) --dist loadgroup
 
