@@ -10,8 +10,10 @@ may generate. Nodes of one process that train adapters generate together.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from swarm.config import Settings
@@ -135,7 +137,7 @@ def choose(
         adapter=settings.adapter.kind,
         device=device,
         nodes=nodes,
-        processes=len(in_processes(nodes, processes)),
+        processes=min(nodes, processes or nodes),
         models=tuple(model.shape.name for model in situation.models),
         node=max(memories, key=lambda memory: memory.peak),
         prompt_tokens=max(memory.prompt_tokens for memory in memories),
@@ -188,13 +190,19 @@ class _Situation:
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
         memories = self.memories(size, checkpointing)
-        processes = []
-        for process in in_processes(nodes, self.processes):
-            dealt = [memories[node % len(memories)] for node in process]
-            together = 1 if self.settings.adapter.kind == "none" else -(-len(dealt) // len(memories))
+        alike = []
+        for (first, held), count in self._alike(nodes, len(memories)).items():
+            dealt = [memories[node % len(memories)] for node in range(first, first + held)]
+            together = 1 if self.settings.adapter.kind == "none" else -(-held // len(memories))
             working = self.memories(size, checkpointing, together) if together > 1 else dealt
-            processes.append(_ProcessMemory(dealt, working))
-        return tuple(_parts(processes, self.settings, self.device))
+            alike.append(_AlikeProcesses(count, dealt, working))
+        return tuple(_parts(alike, self.settings, self.device))
+
+    def _alike(self, nodes: int, models: int) -> dict[tuple[int, int], int]:
+        """Returns how many processes there are, by the model of their first node and how many nodes they hold."""
+        if self.processes is None:
+            return {(first, 1): len(range(first, nodes, models)) for first in range(min(models, nodes))}
+        return Counter((process.start % models, len(process)) for process in in_processes(nodes, self.processes))
 
     def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:
         return [
@@ -211,51 +219,56 @@ class _Situation:
         ]
 
 
-class _ProcessMemory(NamedTuple):
-    """Holds what the nodes of one process need."""
+class _AlikeProcesses(NamedTuple):
+    """Holds what the nodes of one process need, of several that are alike."""
 
+    processes: int
     nodes: Sequence[NodeMemory]
     working: Sequence[NodeMemory]
     """They hold buffers and generate: the nodes, or those of each model together."""
 
     @property
     def generation(self) -> int:
+        """Memory to generate, of one process."""
         return max(memory.generation for memory in self.working)
 
     @property
     def beyond(self) -> int:
-        """Memory that an update takes beyond generation; in a process one update comes after the other."""
+        """Memory that an update takes beyond generation, of one process: its updates come one after the other."""
         return max(max(memory.generation, memory.update) for memory in self.working) - self.generation
 
 
-def _parts(processes: Sequence[_ProcessMemory], settings: Settings, device: DeviceMemory) -> Iterator[Part]:
+def _parts(alike: Sequence[_AlikeProcesses], settings: Settings, device: DeviceMemory) -> Iterator[Part]:
     """Yields the lines of a plan, those of one node being the largest model's."""
-    nodes = [memory for process in processes for memory in process.nodes]
-    largest = max(nodes, key=lambda memory: memory.peak)
-    count = len(processes)
+    largest = max((memory for one in alike for memory in one.nodes), key=lambda memory: memory.peak)
+    processes = sum(one.processes for one in alike)
+
+    def of_nodes(need: Callable[[NodeMemory], int]) -> int:
+        return sum(one.processes * sum(map(need, one.nodes)) for one in alike)
+
     if largest.base:
-        bases = [base for process in processes for base in {one.model: one.base for one in process.nodes}.values()]
+        bases = [one.processes * sum({node.model: node.base for node in one.nodes}.values()) for one in alike]
         yield Part(name="frozen base", one=largest.base, all=sum(bases))
     for name in _RESIDENT:
-        if one := getattr(largest, name):
-            yield Part(name=name, one=one, all=sum(getattr(memory, name) for memory in nodes))
+        if one_node := getattr(largest, name):
+            yield Part(name=name, one=one_node, all=of_nodes(attrgetter(name)))
     if largest.buffers:
-        buffers = sum(memory.buffers for process in processes for memory in process.working)
+        buffers = sum(one.processes * sum(memory.buffers for memory in one.working) for one in alike)
         yield Part(name="static buffers", one=largest.buffers, all=buffers)
-    generation, beyond = sum(process.generation for process in processes), [process.beyond for process in processes]
     lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
-    update = max(beyond) if lease else sum(beyond)
-    yield Part(name="generation", one=largest.generation, all=generation)
+    update = max(one.beyond for one in alike) if lease else sum(one.processes * one.beyond for one in alike)
+    yield Part(name="generation", one=largest.generation, all=sum(one.processes * one.generation for one in alike))
     yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
     if device.is_gpu:
-        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=count * CUDA_CONTEXT)
-    yield Part(name="process", one=PROCESS + COMMON, all=count * PROCESS + COMMON, on_host=device.is_gpu)
-    yield Part(name="scorer", one=largest.scorers, all=count * largest.scorers, on_host=device.is_gpu)
-    for title, one in largest.kept.items():
-        kept = sum(memory.kept.get(title, 0) for memory in nodes)
-        yield Part(name=title, one=one, all=kept, on_host=device.is_gpu)
-    copies = sum(memory.snapshot for memory in nodes)
-    yield Part(name="checkpoint copy", one=largest.snapshot, all=copies, on_host=device.is_gpu)
+        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
+    yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
+    yield Part(name="scorer", one=largest.scorers, all=processes * largest.scorers, on_host=device.is_gpu)
+    for title, one_node in largest.kept.items():
+        kept = sum(one.processes * sum(memory.kept.get(title, 0) for memory in one.nodes) for one in alike)
+        yield Part(name=title, one=one_node, all=kept, on_host=device.is_gpu)
+    yield Part(
+        name="checkpoint copy", one=largest.snapshot, all=of_nodes(attrgetter("snapshot")), on_host=device.is_gpu
+    )
 
 
 def _usable(free: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,14 @@ def test_each_of_two_processes_has_one_context_and_one_node_at_work() -> None:
     assert part(two, "CUDA context") == 2 * CUDA_CONTEXT
     assert part(two, "generation") == 2 * part(plan(500), "generation")
     assert part(two, "weights") == 5 * part(plan(500), "weights")
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 5])
+@pytest.mark.parametrize("settings", [{"adapter": "lora"}, {"gpu": False}])
+def test_a_process_each_is_as_many_processes_as_nodes(nodes: int, settings: dict[str, Any]) -> None:
+    models = ADAPTED, ADAPTED._replace(shape=replace(ADAPTED.shape, name="another", layers=5))
+    each, counted = (plan(500, *models, nodes=nodes, processes=most, **settings) for most in (None, nodes))
+    assert each.parts == counted.parts
 
 
 @given(st.integers(1, 50), st.none() | st.integers(1, 60))
