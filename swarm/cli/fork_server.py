@@ -205,17 +205,12 @@ def serve(channel: socket.socket, imported: Sequence[str]) -> _Asked | None:
 
 
 def import_all(modules: Sequence[str]) -> None:
-    """Imports modules as if scipy were not installed. Where it is, transformers imports it for losses that no language
-    model has: 34 MB, half a second. Workers may import it."""
-    there = sys.modules.pop("scipy", None)
+    """Imports modules as if scipy, which nothing has imported yet, were not installed: where it is, transformers
+    imports it for losses that no language model has (34 MB, half a second). Workers may import it."""
     sys.modules["scipy"] = None  # type: ignore[assignment]
-    try:
-        for module in modules:
-            import_module(module)
-    finally:
-        del sys.modules["scipy"]
-        if there:
-            sys.modules["scipy"] = there
+    for module in modules:
+        import_module(module)
+    del sys.modules["scipy"]
 
 
 def _fork() -> int:

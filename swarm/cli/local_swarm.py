@@ -14,7 +14,7 @@ from swarm.cli.say import say
 from swarm.cli.supervisor import DaemonChild
 from swarm.config import Settings, StartRequest, as_variable
 from swarm.errors import MemoryPlanError
-from swarm.node.process.worker_settings import settings_of_workers
+from swarm.node.process.worker_settings import number_flags, settings_of_workers
 from swarm.planner.plan import Plan, in_processes
 from swarm.planner.planner import plan_for, remedies_of
 from swarm.policy.embedded import EMBEDDED
@@ -72,15 +72,14 @@ class LocalSwarm:
 
         def process(numbers: range) -> DaemonChild:
             one = self.workers[numbers.start]
-            if len(numbers) == 1 != self.processes:
+            if len(numbers) == 1 and self.processes != 1:
                 return child(one.node_id, "worker", one)
             prefix = str(one.node_id).removesuffix(f"-{numbers.start}")
-            # of its threads all have as many: either the process is the only one, or there are more workers than cores
+            # all have as many threads as this one: one each, or all cores if the process is the only one
             together = replace(one, node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
             all_of_them = len(numbers) == len(self.workers)
             title = f"{prefix}-*" if all_of_them else f"{prefix}-{{{numbers.start}..{numbers[-1]}}}"
-            first = ["--first", str(numbers.start)] if numbers.start else []
-            return child(title, "workers", together, "--nodes", str(len(numbers)), *first)
+            return child(title, "workers", together, *number_flags(numbers))
 
         clocks = [child(node.node_id, "coordinator", node) for node in self.coordinators]
         return [*clocks, *map(process, in_processes(len(self.workers), self.processes))]

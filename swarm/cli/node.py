@@ -65,7 +65,7 @@ from swarm.node.base.experiment import SHARED, differences, differing, identity_
 from swarm.node.process.daemon import announced, run_node
 from swarm.node.process.host import this_process
 from swarm.node.process.wiring import check_alone, one_model
-from swarm.node.process.worker_settings import readable_name, settings_of_workers
+from swarm.node.process.worker_settings import number_flags, readable_name, settings_of_workers
 from swarm.records.files import LONGEST_MAKER, read_clock
 from swarm.records.finished import BY_COORDINATOR
 from swarm.records.listing import MOST_LOOKED_INTO
@@ -127,8 +127,7 @@ def _several(numbers: range, node_flags: NodeFlags | None) -> int:
     if settings_from(node_flags).role == "coordinator":
         raise ConfigError("--nodes counts workers; start the coordinator by itself: swarm node --role coordinator")
     names = partial(settings_of_workers, numbers=numbers)
-    words = ["--nodes", str(len(numbers)), *(["--first", str(numbers.start)] if numbers.start else [])]
-    settings, asked = _started(["swarm", "node", *words], node_flags, check=names)
+    settings, asked = _started(["swarm", "node", *number_flags(numbers)], node_flags, check=names)
     name = settings.node_id
     this_process_runs(settings, settings.role, [f"{name}-{n}" for n in numbers] if name else [])
     return run_workers(settings, numbers, asked)

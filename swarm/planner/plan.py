@@ -137,7 +137,7 @@ def choose(
         adapter=settings.adapter.kind,
         device=device,
         nodes=nodes,
-        processes=min(nodes, processes or nodes),
+        processes=len(in_processes(nodes, processes)),
         models=tuple(model.shape.name for model in situation.models),
         node=max(memories, key=lambda memory: memory.peak),
         prompt_tokens=max(memory.prompt_tokens for memory in memories),
@@ -200,8 +200,6 @@ class _Situation:
 
     def _alike(self, nodes: int, models: int) -> dict[tuple[int, int], int]:
         """Returns how many processes there are, by the model of their first node and how many nodes they hold."""
-        if self.processes is None:
-            return {(first, 1): len(range(first, nodes, models)) for first in range(min(models, nodes))}
         return Counter((process.start % models, len(process)) for process in in_processes(nodes, self.processes))
 
     def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:

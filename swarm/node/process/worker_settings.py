@@ -23,6 +23,11 @@ def readable_name(rng: Random) -> str:
     return f"{rng.choice(_COLOURS)}-{rng.choice(_ANIMALS)}-{rng.randrange(2**16):04x}"
 
 
+def number_flags(numbers: range) -> list[str]:
+    """Returns the flags of `swarm node` that run the workers of these numbers in one process."""
+    return ["--nodes", str(len(numbers)), *(["--first", str(numbers.start)] if numbers.start else [])]
+
+
 def settings_of_workers(settings: Settings, numbers: range) -> list[Settings]:
     """Returns the settings of each of several workers; lists of models and of mixtures are dealt out in turn.
 

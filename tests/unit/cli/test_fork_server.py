@@ -58,6 +58,7 @@ def test_scipy_is_not_found_while_the_server_imports_and_is_there_again_for_work
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = find_spec("scipy")
+    monkeypatch.delitem(sys.modules, "scipy", raising=False)
     (tmp_path / "looks_for_scipy.py").write_text("from importlib.util import find_spec\nFOUND = find_spec('scipy')\n")
     monkeypatch.syspath_prepend(tmp_path)
     import_all(["looks_for_scipy"])
