@@ -27,7 +27,7 @@ sharing      peers' files on their way into the swarm pool
   reading                               what a file says, also when it is read again
   admission                             which questions a node asks itself, and which groups of its peers may come in
   verification                          what they are worth
-  pool                                  what may be learned from, and what was
+  pool                                  what may be learned from
 
 worker       one training node
   worker, context                       the loop that carries out decisions; what every part is given

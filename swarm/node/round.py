@@ -33,7 +33,7 @@ from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_externa
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
 from swarm.node.sharing.intake import Intake, WantedDraw
-from swarm.node.sharing.pool import TrainedGroups
+from swarm.node.sharing.pool import GroupName, name_of, parse_names
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.features import hooks_of
@@ -98,7 +98,8 @@ class Rounds:
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._ended = ctx.clock.monotonic()
         """When the last round had."""
-        self._trained = TrainedGroups()
+        self._trained: set[GroupName] = set()
+        """External groups that are not drawn again, for as long as they may come again."""
         self._ahead: dict[RoundKey, OwnHalf] = {}
         """The own groups of rounds that are not open yet."""
         self._half: OwnHalf
@@ -121,12 +122,10 @@ class Rounds:
             self._schedule.observe(row)
             self._own_rewards.observe(row.task_rewards)
             self._intake.remember(row)
-        last = lived[-1]
-        self._trained.recall(rows)
-        self._trained.forget_before(last.round - self._ctx.settings.staleness_window)
+            self._trained.update(parse_names(row.trained_on))
         if self._ctx.settings.role != EVALUATOR:
             await self._files.make_up(lived)
-        return stage_after(last.key, self._ctx.settings.max_stages)
+        return stage_after(lived[-1].key, self._ctx.settings.max_stages)
 
     # ── a round ─────────────────────────────────────────────────────────────────────────────────────────────────────
     async def play_round(self, begins: m.Generate, around: PlayingNode, *, on_own_clock: bool) -> DoneRound:
@@ -188,7 +187,7 @@ class Rounds:
 
     def _forget_before(self, oldest: int) -> None:
         self._intake.forget_before(RoundKey(oldest))
-        self._trained.forget_before(oldest)
+        self._trained = {name for name in self._trained if name.key.round >= oldest}
         if self._ctx.contexts:
             self._ctx.contexts.forget_before(oldest)
         for timeline in (self._ctx.writes.publishing, self._intake.fetching, self._ctx.compute.busy):
@@ -225,7 +224,7 @@ class Rounds:
 
     async def _update(self, half: OwnHalf, drawn: External) -> Updated:
         """Add the gradients of the external groups to those of the own, and make the update."""
-        self._trained.add(drawn.groups)
+        self._trained |= {name_of(scored.group) for scored in drawn.groups}
         await half.begun.wait()
         for ahead in list(self._ahead.values()):
             await ahead.queued.wait()  # its groups are to come from the policy before this update, whatever is slow
@@ -308,7 +307,7 @@ class Rounds:
         slots = settings.limits.peer_groups if self._sampler else settings.peer_slots
         purpose = ("external", self._ctx.node_id, *key)
         most = None if self._sampler else most_of_peer(external, settings.peer_share)
-        return WantedDraw(slots, None if self._sampler else external, self._trained.names, purpose, most)
+        return WantedDraw(slots, None if self._sampler else external, self._trained, purpose, most)
 
 
 def to_train(groups: Iterable[ScoredGroup], *, external: bool, scaling: Scaling) -> list[TrainGroup]:

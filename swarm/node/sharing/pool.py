@@ -6,15 +6,13 @@ What a slot holds is a verified group, nothing, or not known yet: the file was n
 
 All together take a bounded number of bytes. Where they would take more, the largest file goes, and so on: what stays
 are the smallest files that fit, in whatever order they came, so that nobody is put out by who brings more than he does.
-
-TrainedGroups remembers by name what was trained on, so that no group is trained on twice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import getsizeof
 from typing import NamedTuple
@@ -26,7 +24,6 @@ from swarm.algo.drawing import NO_GROUP, NoGroup
 from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 from swarm.wire.keys import is_node_id
-from swarm.wire.messages import MetricsRow
 
 _NAME = re.compile(r"([^/]+)/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,9})")
 
@@ -54,30 +51,6 @@ def parse_names(texts: Iterable[str]) -> list[GroupName]:
     """Returns the names among these texts; what is none is left out."""
     matches = [match for text in texts if (match := _NAME.fullmatch(text)) and is_node_id(match[1])]
     return [GroupName(RoundKey(int(m[2]), int(m[3])), m[1], int(m[4])) for m in matches]
-
-
-class TrainedGroups:
-    """Remembers groups by name, for as long as they may come again."""
-
-    def __init__(self) -> None:
-        self._names: set[GroupName] = set()
-
-    @property
-    def names(self) -> Set[GroupName]:
-        """Returns the names of all groups that were trained on."""
-        return self._names
-
-    def add(self, groups: Iterable[ScoredGroup]) -> None:
-        """Notes that these groups are trained on now."""
-        self._names |= {name_of(scored.group) for scored in groups}
-
-    def recall(self, rows: Sequence[MetricsRow]) -> None:
-        """Takes up the groups that were trained on before a restart, out of the node's rows."""
-        self._names.update(name for row in rows for name in parse_names(row.trained_on))
-
-    def forget_before(self, round_: int) -> None:
-        """Groups of earlier rounds do not come again."""
-        self._names = {name for name in self._names if name.key.round >= round_}
 
 
 _OF_A_NUMBER, _OF_AN_OBJECT = 40, 64

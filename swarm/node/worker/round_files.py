@@ -19,10 +19,10 @@ missing (as in runs of earlier versions), damaged, or tells other texts than wer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType, convert
@@ -54,6 +54,7 @@ from swarm.wire.messages import (
 )
 from swarm.wire.metrics import MetricsRow
 
+Found = TypeVar("Found")
 BYTES_PER_TOKEN = 32
 """Bytes of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
 
@@ -323,15 +324,28 @@ def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> L
     Args:
         early: look for groups that no file names yet. They stay as they are, for somebody may have read them.
     """
-    sampled, published = _completions(ctx, key), _published(ctx, key)
+    sampled = _read(ctx, key, "completions", partial(read_completions, ctx.run, ctx.node_id, key))
+    published = _read(ctx, key, "rollouts", partial(_published, ctx, key))
     if published or not early:
         return LeftCompletions(published, sampled)
-    found = {slot: _one(ctx, key, slot) for slot in range(ctx.settings.most_local_groups)}
+    slots = range(ctx.settings.most_local_groups)
+    found = {slot: _read(ctx, key, "rollouts", partial(_one, ctx, key, slot), slot=slot) for slot in slots}
     return LeftCompletions(None, sampled, {slot: one for slot, one in found.items() if one})
 
 
-def _published(ctx: WorkerContext, key: RoundKey) -> _Published | None:
-    """Returns the groups that this node published, those that its file names included; None: not all are there."""
+def _read(ctx: WorkerContext, key: RoundKey, what: str, read: Callable[[], Found], **more: int) -> Found | None:
+    """Returns what is read; None where it is not there, or is none of this node's files, which the log says."""
+    try:
+        return read()
+    except FileNotFoundError:
+        return None
+    except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
+        logger.warning(f"{what}.unreadable", round=key.round, **more, error=str(error))
+        return None
+
+
+def _published(ctx: WorkerContext, key: RoundKey) -> _Published:
+    """Returns the groups that this node published, those that its file names included."""
     place, sizes = keys.rollout(key, ctx.node_id), list[int]()
 
     def get(place: str, most: int) -> bytes:
@@ -339,44 +353,25 @@ def _published(ctx: WorkerContext, key: RoundKey) -> _Published | None:
         return data
 
     most = ctx.settings.limits.max_file_bytes
-    try:
-        file = decode(get(place, most), RolloutFile, ctx.run.store.describe(place))
-        whole = put_together(file, ctx.node_id, key, get, most_bytes=most)
-        groups = to_groups(ctx.as_sampled(whole), ctx.node_id, key)
-    except FileNotFoundError:
-        return None
-    except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
-        logger.warning("rollouts.unreadable", round=key.round, error=str(error))
-        return None
-    with suppress(StoreError):
-        ctx.run.store.sync(place)
+    file = decode(get(place, most), RolloutFile, ctx.run.store.describe(place))
+    whole = put_together(file, ctx.node_id, key, get, most_bytes=most)
+    groups = to_groups(ctx.as_sampled(whole), ctx.node_id, key)
+    _have_on_disk(ctx, place)
     return _Published(groups, sum(sizes))
 
 
-def _one(ctx: WorkerContext, key: RoundKey, slot: int) -> OneGroup | None:
+def _one(ctx: WorkerContext, key: RoundKey, slot: int) -> OneGroup:
     place = keys.group_file(key, ctx.node_id, slot)
-    try:
-        data = ctx.run.get_checked(place, ctx.settings.limits.max_file_bytes).data
-        file = ctx.as_sampled(one_group(data, ctx.node_id, key, slot))
-        group = to_groups(file, ctx.node_id, key)[0]
-    except FileNotFoundError:
-        return None
-    except ProtocolError as error:
-        logger.warning("rollouts.unreadable", round=key.round, slot=slot, error=str(error))
-        return None
-    with suppress(StoreError):
-        ctx.run.store.sync(place)
+    data = ctx.run.get_checked(place, ctx.settings.limits.max_file_bytes).data
+    file = ctx.as_sampled(one_group(data, ctx.node_id, key, slot))
+    (group,) = to_groups(file, ctx.node_id, key)
+    _have_on_disk(ctx, place)
     return OneGroup(group, digest(data), len(data))
 
 
-def _completions(ctx: WorkerContext, key: RoundKey) -> CompletionsFile | None:
-    try:
-        return read_completions(ctx.run, ctx.node_id, key)
-    except FileNotFoundError:
-        return None
-    except ProtocolError as error:
-        logger.warning("completions.unreadable", round=key.round, error=str(error))
-        return None
+def _have_on_disk(ctx: WorkerContext, place: str) -> None:
+    with suppress(StoreError):
+        ctx.run.store.sync(place)
 
 
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.drawing import NO_GROUP
-from swarm.node.sharing.pool import GroupName, Pool, TrainedGroups, each_once, name_of, parse_names
+from swarm.node.sharing.pool import GroupName, Pool, each_once, parse_names
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
-from swarm.wire.codec import Claims, to_groups
-from tests.unit.node.factories import make_rollouts, make_row
+from swarm.wire.codec import Claims
 
 PEERS = ("abe", "bob", "carol")
 R0 = RoundKey(0)
@@ -156,24 +155,7 @@ def test_many_short_completions_count_as_well(count: int) -> None:
     assert bool(Pool(most_bytes=LIMIT).put(RoundKey(0), "abe", many)) is (count == 1024)
 
 
-# ── no group is trained on twice ──────────────────────────────────────────────────────────────────────────────────────
-def trained_pool(peer: str, *rounds: int) -> list[ScoredGroup]:
-    files = [(make_rollouts(peer, RoundKey(round_)), RoundKey(round_)) for round_ in rounds]
-    groups = [group for file, key in files for group in to_groups(file, peer, key)]
-    return [ScoredGroup(group, (1.0, 0.0), (True, True)) for group in groups]
-
-
-def test_a_group_that_was_trained_on_is_remembered_over_a_restart_until_it_cannot_come_again() -> None:
-    trained, (one, *others) = TrainedGroups(), trained_pool("bob", 3, 4)
-    trained.add([one])
-    assert trained.names == {GroupName(RoundKey(3), "bob", 0)}, "no other slot, peer or round"
-    names = [str(name_of(scored.group)) for scored in others]
-    trained.recall([make_row(4, trained_on=[*names, "no such name", "bob/x/0/0"])])
-    assert trained.names == {name_of(scored.group) for scored in (one, *others)}
-    trained.forget_before(4)
-    assert {name.key.round for name in trained.names} == {4}
-
-
+# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_what_is_no_name_is_left_out_of_what_a_row_says() -> None:
     strange = ["", "bob/3/0", "bob/3/0/1/2", "../3/0/1", "bob/-3/0/1", "bob/3/0/" + "9" * 5000, "bob/\u0663/0/1"]
     assert parse_names([*strange, "bob/3/0/1"]) == [GroupName(RoundKey(3), "bob", 1)]
