@@ -162,7 +162,6 @@ class Quarantine:
         """Round -> peer -> groups accepted, refused."""
         self._until: dict[str, int] = {}
         """Peer -> the first round of which its files are read again."""
-        self._held: list[str] = []
 
     def observe(
         self, round_: int, accepted: Mapping[str, int], refused: Mapping[str, Mapping[str, int]]
@@ -180,10 +179,11 @@ class Quarantine:
             taken, refused_before = seen.get(peer, (0, 0))
             seen[peer] = taken + accepted.get(peer, 0), refused_before + faults.get(peer, 0)
         self._window = {r: seen for r, seen in self._window.items() if r > round_ - WINDOW}
-        offenders, before = self._sentence(round_ + 1), self._held
-        self._held = self.held(round_ + 1)
-        self._until = {peer: until for peer, until in self._until.items() if round_ + 1 < until}
-        return offenders, [peer for peer in before if peer not in self._held]
+        offenders = self._sentence(round_ + 1)
+        freed = sorted(peer for peer in self._until if not self.holds(peer, round_ + 1))
+        for peer in freed:
+            del self._until[peer]
+        return offenders, freed
 
     def holds(self, peer: str, round_: int) -> bool:
         """Tells whether the peer's files of this round stay unread."""
