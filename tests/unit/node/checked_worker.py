@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any, Literal
 
 from swarm.config import Settings
@@ -13,32 +13,36 @@ from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, GatherPace, WorkerMachine
 from swarm.types import RoundKey, stage_after
 
-ANSWERS: dict[type, type] = {m.Saved: m.Save, m.SaveFailed: m.Save}
-"""Which instruction each of the loop's events answers, beside those that say that a step is done."""
-UNANSWERED = (m.BeginUpdate, m.GenerateAhead)
 BEFORE = {
     m.Phase.SCORING: m.Phase.GENERATING,
     m.Phase.PUBLISHING: m.Phase.SCORING,
     m.Phase.SUBMITTING: m.Phase.TRAINING,
 }
 """Which step each of the simple ones follows."""
-
 ROUNDING = 1e-6
 """Seconds: a deadline is a sum, what is held against it here a difference."""
+SAVE = "save"
 
 
-def step_of(message: object) -> m.Phase | None:
-    """The phase of a round for which an instruction asks, or which an event ends."""
+def task_of(message: object) -> tuple[m.Phase | str, RoundKey] | None:
+    """What an instruction asks for, or an event ends: a step of a round, or a SAVE, of which an event is the answer."""
     match message:
-        case m.Generate():
-            return m.Phase.GENERATING
-        case m.Step(phase) | m.StepDone(phase):
-            return phase
-        case m.Draw() | m.Drawn():
-            return m.Phase.GATHERING
-        case m.Train():
-            return m.Phase.TRAINING
+        case m.Generate(key):
+            return m.Phase.GENERATING, key
+        case m.Step(phase, key) | m.StepDone(phase, key):
+            return phase, key
+        case m.Draw(key) | m.Drawn(key):
+            return m.Phase.GATHERING, key
+        case m.Train(key):
+            return m.Phase.TRAINING, key
+        case m.Save(done) | m.Saved(done) | m.SaveFailed(done):
+            return SAVE, done
     return None
+
+
+def is_step(message: object) -> bool:
+    """It is about a step of a round."""
+    return (task := task_of(message)) is not None and task[0] != SAVE
 
 
 class CheckedWorker:
@@ -49,35 +53,27 @@ class CheckedWorker:
         self.draws_at_once = True
         """Draw is answered as it comes, as if all that is drawn were verified already."""
         self.draws: list[m.Draw] = []
-        """All that were given."""
         self.ahead: list[RoundKey] = []
-        """Rounds for which GenerateAhead was given."""
         self.begun: list[RoundKey] = []
-        """Rounds for which BeginUpdate was given."""
-        self._staleness = settings.staleness
-        self._own_clock = settings.clock == "own"
-        self._max_rounds = settings.max_rounds
-        self._patience = settings.patience_with_coordinator
-        self._window = settings.staleness_window
-        self._external_groups = settings.most_external_groups
-        self._longest_gather = settings.round_interval * GATHER_SHARE
-        self.pending: list[m.Instruction] = []
-        """Instructions that were not answered yet."""
         self.trained: list[RoundKey] = []
         self.saves: list[RoundKey] = []
+        """What was given: of all draws, and of which rounds GenerateAhead, BeginUpdate, Train and Save."""
+        self.pending: list[m.Instruction] = []
+        """Instructions that were not answered yet."""
         self.finish: m.Finish | None = None
         self.next: RoundKey | None = None
         """The first stage that is not done."""
-        self._stages = settings.max_stages
+        self._settings = settings
+        self._own_clock = settings.clock == "own"
+        self._max_rounds = settings.max_rounds
+        self._longest_gather = settings.round_interval * GATHER_SHARE
         self._clock: RoundKey | None = None
-        self._finished = False
-        self._stopping = False
+        self._finished = self._stopping = self._somebody_published = False
         self._step: m.Instruction | None = None
-        self._arrived: dict[str, set[RoundKey]] = {}
+        self._arrived: dict[str, set[RoundKey]] = defaultdict(set)
         self._live: frozenset[str] = frozenset()
         self._first: RoundKey | None = None
         self._now = -math.inf
-        self._somebody_published = False
         self._coordinator_gone: float | None = None
         """Since the first of the looks at a clock that had run, and that nobody kept."""
         self._looked_at = -math.inf
@@ -91,11 +87,6 @@ class CheckedWorker:
         self._newcomers_took = 0.0
         self._newcomers: set[str] = set()
         """Those that were alive at some moment since this gathering began."""
-
-    @property
-    def rounds_done(self) -> int | None:
-        """Whole ones."""
-        return self.next.round if self.next else None
 
     @property
     def rounds_saved(self) -> list[int]:
@@ -112,11 +103,11 @@ class CheckedWorker:
         wake_at = self.machine.wake_at
         woken = isinstance(event, m.Tick)
         assert not woken or wake_at is None or wake_at > self._now, "it would be woken at once, again and again"
-        if (step_of(event) or type(event) in ANSWERS) and answered is None:
+        if task_of(event) and answered is None:
             assert not instructions, "an answer to nothing does nothing"
         for instruction in instructions:
             self._check(instruction, answered)
-            if not isinstance(instruction, UNANSWERED):
+            if not isinstance(instruction, m.BeginUpdate | m.GenerateAhead):
                 self.pending.append(instruction)
         if self.draws_at_once and instructions and isinstance(instructions[-1], m.Draw):
             return [*instructions[:-1], *self.answer(instructions[-1], self._now)]
@@ -129,8 +120,10 @@ class CheckedWorker:
                 return self.handle(m.Drawn(key, True, now))
             case m.Save(done):
                 return self.handle(m.Saved(done))
-            case m.Generate(key) | m.Train(key):
-                return self.handle(m.StepDone(step_of(instruction) or m.Phase.DONE, key))
+            case m.Generate(key):
+                return self.handle(m.StepDone(m.Phase.GENERATING, key))
+            case m.Train(key):
+                return self.handle(m.StepDone(m.Phase.TRAINING, key))
             case m.Step(phase, key):
                 return self.handle(m.StepDone(phase, key, now if phase is m.Phase.PUBLISHING else -math.inf))
         return []
@@ -148,15 +141,15 @@ class CheckedWorker:
             case m.PeersLive(nodes, _, publishing):
                 self._live = nodes
                 self._newcomers |= nodes - self._earned
-                self._somebody_published = self._somebody_published or bool(publishing)
-            case m.PeersNews(FileNews.THERE, key, peers):
-                for peer in peers:
-                    self._arrived.setdefault(peer, set()).add(key)
-            case m.PeersNews(FileNews.NOT_THEIRS, key, peers):
-                for peer in peers:
-                    self._arrived.get(peer, set()).discard(key)
+                self._somebody_published |= bool(publishing)
             case m.PeersNews(FileNews.VALID, _, peers):
                 self._earned |= peers
+            case m.PeersNews(FileNews.THERE, key, peers):
+                for peer in peers:
+                    self._arrived[peer].add(key)
+            case m.PeersNews(FileNews.NOT_THEIRS, key, peers):
+                for peer in peers:
+                    self._arrived[peer].discard(key)
             case m.Stop():
                 self._stopping = True
         answered = self._answered_by(event)
@@ -185,39 +178,37 @@ class CheckedWorker:
         if isinstance(self._step, m.Step | m.Draw) and self._waits_for_peers() and self._is_late(self._step.key):
             self._late_since = min(self._late_since, self._now)
 
+    def _in_hand(self) -> tuple[m.Phase | str, RoundKey | None]:
+        """The step that was asked for last, and its round."""
+        return task_of(self._step) or ("", None)
+
     def _waits_for_peers(self) -> bool:
         """The own groups are published, or about to be, and nothing is trained on yet."""
-        return step_of(self._step) in (m.Phase.PUBLISHING, m.Phase.GATHERING)
+        return self._in_hand()[0] in (m.Phase.PUBLISHING, m.Phase.GATHERING)
 
     def _is_late(self, key: RoundKey) -> bool:
         return self._finished or (self._clock is not None and self._clock > key)
 
     def _answered_by(self, event: m.Event) -> m.Instruction | None:
-        for instruction in self.pending:
-            same = (
-                step_of(event) is step_of(instruction)
-                if step_of(event)
-                else ANSWERS.get(type(event)) is type(instruction)
-            )
-            if same and _names(event) == _names(instruction):
-                self.pending.remove(instruction)
-                if isinstance(instruction, m.Step) and instruction.phase is m.Phase.SUBMITTING:
-                    self.next = stage_after(instruction.key, self._stages)
-                if isinstance(event, m.SaveFailed):
-                    self.saves.remove(event.done)
-                return instruction
-        return None
+        asked = [one for one in self.pending if task_of(event) and task_of(one) == task_of(event)]
+        if not asked:
+            return None
+        self.pending.remove(asked[0])
+        if isinstance(event, m.StepDone) and event.phase is m.Phase.SUBMITTING:
+            self.next = stage_after(event.key, self._settings.max_stages)
+        if isinstance(event, m.SaveFailed):
+            self.saves.remove(event.done)
+        return asked[0]
 
     def _check(self, instruction: m.Instruction, answered: m.Instruction | None) -> None:
         assert self.finish is None, "nothing comes after Finish"
-        if step_of(instruction):
-            assert not any(map(step_of, self.pending)), "one step at a time"
+        if is_step(instruction):
+            assert not any(map(is_step, self.pending)), "one step at a time"
         match instruction:
             case m.Generate(key, skipped):
                 self._check_generate(key, skipped)
             case m.Step(phase, key):
-                assert step_of(answered) is BEFORE[phase]
-                assert _names(answered) == key
+                assert task_of(answered) == (BEFORE[phase], key)
             case m.BeginUpdate(key):
                 self._check_begin(key)
             case m.GenerateAhead(key):
@@ -235,7 +226,7 @@ class CheckedWorker:
             case m.Finish(reason):
                 self._check_finish(reason)
                 self.finish = instruction
-        if step_of(instruction):
+        if is_step(instruction):
             self._step = instruction
 
     def _check_generate(self, key: RoundKey, skipped: int) -> None:
@@ -248,37 +239,38 @@ class CheckedWorker:
             assert key == self.next, "on its own clock a node does one round after the other"
         elif key != self._clock or self.machine.on_own_clock:
             assert self._coordinator_gone is not None, "a round begins where the clock is"
-            assert self._looked_at - self._coordinator_gone >= self._patience - ROUNDING, (
+            waited = self._looked_at - self._coordinator_gone
+            assert waited >= self._settings.patience_with_coordinator - ROUNDING, (
                 "a coordinator is waited for with patience, and looked for once more when that ends"
             )
             assert key == max(self._clock or key, self.next), "alone, too, no round is left out"
 
     def _check_draw(self, draw: m.Draw) -> None:
         assert self._waits_for_peers(), "external groups are drawn when the own ones are published"
-        assert _names(self._step) == draw.key
+        assert self._in_hand()[1] == draw.key
         assert dict(draw.sources) == self._sources_of(draw.key), "the newest of each peer, however they came"
         assert list(draw.sources) == sorted(draw.sources)
         assert draw.until > self._now
-        assert self._external_groups
+        assert self._settings.most_external_groups
         self.draws.append(draw)
 
     def _check_train(self, train: m.Train) -> None:
-        before = m.Phase.GATHERING if self._external_groups else m.Phase.PUBLISHING
-        assert step_of(self._step) is before, "training comes after publishing, and drawing"
-        assert _names(self._step) == train.key
+        shares = self._settings.most_external_groups
+        before = m.Phase.GATHERING if shares else m.Phase.PUBLISHING
+        assert self._in_hand() == (before, train.key), "training comes after publishing, and drawing"
         assert train.key not in self.trained
         assert self.begun[-1] == train.key, "the gradients that are there are those of this round"
         drawn = dict(self._step.sources) if isinstance(self._step, m.Draw) else {}
         assert train.heard == {peer for peer, key in drawn.items() if key in self._arrived[peer]}
         assert train.awaited <= self._live
         self.trained.append(train.key)
-        if self._external_groups and not self._stopping:
+        if shares and not self._stopping:
             self._check_patience(train)
 
     def _sources_of(self, mine: RoundKey) -> dict[str, RoundKey]:
-        if not self._external_groups:
+        if not self._settings.most_external_groups:
             return {}
-        reach = self._window if self.machine.on_own_clock else 0
+        reach = self._settings.staleness_window if self.machine.on_own_clock else 0
         within = {
             peer: [key for key in keys if key == mine or 0 < reach >= abs(key.round - mine.round)]
             for peer, keys in self._arrived.items()
@@ -302,46 +294,34 @@ class CheckedWorker:
         self._absences = Counter({peer: self._absences[peer] + 1 for peer in self._live - train.heard})
 
     def _check_begin(self, key: RoundKey) -> None:
-        published = self._step == m.Step(m.Phase.PUBLISHING, key)
-        update_before_is_made = self._submits() == key.round - 1
-        assert published or (update_before_is_made and key in self.ahead)
+        phase, mine = self._in_hand()
+        update_before_is_made = phase is m.Phase.SUBMITTING and mine is not None and mine.round == key.round - 1
+        assert (phase, mine) == (m.Phase.PUBLISHING, key) or (update_before_is_made and key in self.ahead)
         assert key not in self.begun, "no gradient is added up twice"
         self.begun.append(key)
 
-    def _submits(self) -> int | None:
-        """The round that is being submitted."""
-        step = self._step
-        return step.key.round if isinstance(step, m.Step) and step.phase is m.Phase.SUBMITTING else None
-
     def _check_ahead(self, key: RoundKey) -> None:
-        assert self._staleness == 1
+        phase, mine = self._in_hand()
+        assert self._settings.staleness == 1
         assert not self._stopping
         assert not self._finished
         assert not self._max_rounds or key.round < self._max_rounds, "nothing is generated for a round that never comes"
         assert key not in self.ahead
         assert self._clock is None or key >= self._clock, "a round that is over is not worth generating for"
-        assert isinstance(self._step, m.Step)
-        assert self._step.phase in (m.Phase.SCORING, m.Phase.SUBMITTING)
-        ahead_of_updates = 1 if self._step.phase is m.Phase.SCORING else 2
-        assert key.round == self._step.key.round + ahead_of_updates, "at most one update lies in between"
+        ahead_of_updates = {m.Phase.SCORING: 1, m.Phase.SUBMITTING: 2}[m.Phase(phase)]
+        assert mine is not None
+        assert key.round == mine.round + ahead_of_updates, "at most one update lies in between"
         self.ahead.append(key)
 
     def _check_finish(self, reason: str) -> None:
         assert not self.pending, "nothing is cut off"
-        all_done = 0 < self._max_rounds <= (self.rounds_done or 0)
+        all_done = 0 < self._max_rounds <= (self.next.round if self.next else 0)
         unmoved = self.next is not None and self.next == self._first
         left = unmoved and self._clock and self._clock.round > self.next.round
         over = "missed" if left else "finished"
         assert all_done or reason == (over if self._finished else "stopped")
         if self.next != self._first:
             assert self.saves[-1] == self.next, "what was learned is saved"
-
-
-def _names(message: object) -> object:
-    """The round and stage, or the checkpoint, that an event or instruction is about."""
-    if isinstance(message, m.Save | m.Saved | m.SaveFailed):
-        return message.done
-    return getattr(message, "key", None)
 
 
 def checked_worker(
