@@ -171,13 +171,12 @@ class FakeTaskSource:
         if claimed_prompt not in (None, question.prompt):
             raise ProtocolError("question_mismatch", f"{claimed_prompt!r} is not {question.prompt!r}")
         self.scored.append(question.prompt)
-        return GroupScore(
-            question=question,
-            rewards=fake_rewards(["\n".join(one.texts) if isinstance(one, Completion) else one for one in completions]),
-            answered=(True,) * len(completions),
-            killed=0,
-            errors=0,
-        )
+        texts = ["\n".join(one.texts) if isinstance(one, Completion) else one for one in completions]
+        return self.judged(origin, GroupScore(question, fake_rewards(texts), (True,) * len(texts), killed=0, errors=0))
+
+    def judged(self, origin: Origin, score: GroupScore) -> GroupScore:
+        """What becomes of a score."""
+        return score
 
 
 def fake_rewards(texts: Sequence[str]) -> tuple[float, ...]:

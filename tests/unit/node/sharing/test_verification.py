@@ -34,10 +34,9 @@ class Costly(FakeTaskSource):
         self._cost = cost
         self.asked_at_once: list[int] = []
 
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
-        self.asked_at_once.append(len(completions))
-        cost = self._cost(len(completions))
-        return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), **cost)
+    def judged(self, origin: Origin, score: GroupScore) -> GroupScore:
+        self.asked_at_once.append(len(score.rewards))
+        return msgspec.structs.replace(score, **self._cost(len(score.rewards)))
 
 
 def file_of(groups: int, size: int = 4) -> tuple[list[RolloutGroup], list[Claims]]:

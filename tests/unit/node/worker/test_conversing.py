@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -22,10 +21,8 @@ from swarm.wire.messages import CompletionsFile, PeerFile, RolloutEntry
 from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, FakeTaskSource, fake_question, make_ghost, make_rollouts, put
 from tests.unit.node.nodes import (
-    comparable,
     completions_file,
     make_worker,
-    play_rounds,
     play_to_the_end,
     rollouts_of,
     rows_of,
@@ -37,7 +34,7 @@ from tests.unit.node.worker.test_held_out import make_question
 
 pytestmark = pytest.mark.anyio
 
-TURNS, ROUNDS, KILLED_IN = 3, 4, 2
+TURNS, ROUNDS = 3, 4
 R0 = RoundKey(0)
 
 
@@ -54,10 +51,7 @@ class Conversing(FakeTaskSource):
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
         return [msgspec.structs.replace(question, turns=TURNS) for question in await super().make(requests)]
 
-    async def score(
-        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
-    ) -> GroupScore:
-        score = await super().score(origin, claimed_prompt, completions)
+    def judged(self, origin: Origin, score: GroupScore) -> GroupScore:
         return msgspec.structs.replace(score, question=msgspec.structs.replace(score.question, turns=TURNS))
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
@@ -154,29 +148,6 @@ async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far
     entries = [one for group in rollouts_of(layout, 0, "alice").rollouts.values() for one in group]
     assert max(len(said_in(entry)[0]) for entry in entries) == room
     assert any(reply_to(said_in(entry)[0]) for entry in entries), "and the environment had more to say"
-
-
-LIVES = [({"publish_frequency": "generation"}, "lost"), ({"staleness": 1, "max_rounds": ROUNDS}, "kept")]
-"""Settings of a node, and what became of its completions."""
-
-
-@pytest.mark.parametrize(("settings", "sampled"), LIVES, ids=["generation", "ahead"])
-async def test_a_node_that_died_is_what_it_would_have_been(
-    tmp_path: Path, settings: dict[str, Any], sampled: str
-) -> None:
-    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    one = Talking()
-    await play_to_the_end(whole, range(ROUNDS), alice(whole, one, **settings))
-    async with running(alice(broken, Talking(), **settings)):
-        await play_rounds(broken, range(KILLED_IN))
-    if sampled == "lost":
-        for round_ in range(ROUNDS):
-            completions_file(broken, round_).unlink(missing_ok=True)
-    other = Talking()
-    await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
-    assert other.weights == one.weights
-    assert comparable(broken) == comparable(whole)
-    assert other.trained == one.trained, "every token of every turn"
 
 
 class HeldScorer(Conversing):

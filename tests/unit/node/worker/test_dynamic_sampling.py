@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from swarm.config import load_settings
 from swarm.errors import ConfigError
 from swarm.node.sharing.admission import Admission
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Origin, RoundKey
+from swarm.types import Origin, RoundKey
 from swarm.wire.codec import to_groups
 from tests.layout import Layout
 from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_settings
@@ -28,13 +27,9 @@ DYNAMIC: dict[str, Any] = {"dynamic_sampling": 4, "liveness_timeout": 60.0, "che
 class RareSignal(FakeTaskSource):
     """Two of three questions are answered alike by all."""
 
-    async def score(
-        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
-    ) -> GroupScore:
-        score = await super().score(origin, claimed_prompt, completions)
-        signal = (1.0,) + (0.0,) * (len(completions) - 1)
-        rewards = signal if origin.seed % 3 == 0 else (0.0,) * len(completions)
-        return msgspec.structs.replace(score, rewards=rewards)
+    def judged(self, origin: Origin, score: GroupScore) -> GroupScore:
+        earned = (1.0 if origin.seed % 3 == 0 else 0.0,) + (0.0,) * (len(score.rewards) - 1)
+        return msgspec.structs.replace(score, rewards=earned)
 
 
 def alice(layout: Layout, policy: FakePolicy | None = None, **settings: Any) -> Any:

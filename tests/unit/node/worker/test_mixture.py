@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -13,16 +12,14 @@ from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
-from tests.unit.node.factories import UNIVERSE, FakePolicy, make_peer, make_rollouts, put, put_reward
+from tests.unit.node.factories import UNIVERSE, make_peer, make_rollouts, put, put_reward
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
-    play_rounds,
     play_to_the_end,
     rollouts_of,
     rows_of,
     run_all,
-    running,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
@@ -59,20 +56,6 @@ def ghost(layout: Layout, mixtures: Sequence[str]) -> None:
         key = RoundKey(round_)
         put(layout.rollout_file(key, "bob"), encode(make_rollouts("bob", key, mixture=mixture)))
         put_reward(layout, key, "bob")
-
-
-async def test_what_was_learned_from_a_specialist_is_redone_as_it_was(tmp_path: Path) -> None:
-    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    policies = [FakePolicy() for _ in range(3)]
-    settings = {"mixture": ("base_conversion",), "liveness_timeout": 60.0, "checkpoint_interval": 100}
-    for layout in (whole, broken):
-        ghost(layout, ["bf"] * ROUNDS)
-    await play_to_the_end(whole, range(ROUNDS), make_worker(whole, "alice", policies[0], **settings))
-    async with running(make_worker(broken, "alice", policies[1], **settings)):
-        await play_rounds(broken, range(ROUNDS - 1))
-    await play_to_the_end(broken, range(ROUNDS - 1, ROUNDS), make_worker(broken, "alice", policies[2], **settings))
-    assert all(row.external_groups for row in rows_of(whole, "alice"))
-    assert policies[2].weights == policies[0].weights
 
 
 async def test_a_node_that_comes_back_with_another_mixture_is_told_that_its_peers_would_refuse_it(

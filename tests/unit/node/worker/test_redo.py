@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ from tests.unit.node.nodes import (
     set_clock,
     until,
 )
+from tests.unit.node.worker.test_conversing import Conversing, Talking
 from tests.unit.node.worker.test_dynamic_sampling import RareSignal
+from tests.unit.node.worker.test_mixture import ghost
 from tests.unit.node.worker.test_unmade_questions import Limited
 
 pytestmark = pytest.mark.anyio
@@ -93,60 +96,84 @@ def alice(
     return make_worker(layout, "alice", policy, source, **usual | settings)
 
 
-async def undisturbed(layout: Layout, source: FakeTaskSource | None = None, **settings: Any) -> FakePolicy:
-    make_ghost(layout, "bob", rounds=ROUNDS)
-    policy = FakePolicy()
-    await play_to_the_end(layout, range(ROUNDS), alice(layout, policy, source, **settings))
-    return policy
-
-
-async def killed(layout: Layout, source: FakeTaskSource | None = None, **settings: Any) -> None:
+async def killed(
+    layout: Layout, policy: FakePolicy | None = None, source: FakeTaskSource | None = None, **settings: Any
+) -> None:
     """Up to KILLED_IN rounds, then nothing is saved; what was saved on the way stays."""
-    make_ghost(layout, "bob", rounds=ROUNDS)
-    async with running(alice(layout, source=source, **settings)):
+    async with running(alice(layout, policy, source, **settings)):
         await play_rounds(layout, range(KILLED_IN))
         interval = settings.get("checkpoint_interval", 100)
         due = KILLED_IN // interval * interval
         await until(lambda: not due or layout.checkpoint(due, "alice").exists())
 
 
-KINDS: dict[str, tuple[FakeTaskSource, dict[str, Any]]] = {
-    "with dynamic sampling": (RareSignal(), {"checkpoint_interval": 3, "dynamic_sampling": 4}),
-    "without some of its questions": (Limited(), {"local_groups": 4}),
+def beside_bob(layout: Layout) -> None:
+    make_ghost(layout, "bob", rounds=ROUNDS)
+
+
+async def killed_beside_bob(layout: Layout) -> None:
+    beside_bob(layout)
+    await killed(layout)
+
+
+def archived(layout: Layout) -> None:
+    """The completions went too, and the own texts are in the archive alone."""
+    rules = Rules(archive=True, most_files=64, most_bytes=2**20)
+    Janitor(layout.run, "zoe", rules, lambda: 0.0).clean(KILLED_IN, {"alice", "bob"}, KILLED_IN)
+    assert not layout.rollout_file(RoundKey(0), "bob").exists()
+
+
+def without_completions(layout: Layout) -> None:
+    for round_ in range(ROUNDS):
+        completions_file(layout, round_).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A node, its peers, and what happens to its folder while it is dead."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    source: FakeTaskSource = field(default_factory=FakeTaskSource)
+    policy: Callable[[], FakePolicy] = FakePolicy
+    peers: Callable[[Layout], None] = beside_bob
+    meanwhile: Callable[[Layout], None] = lambda _: None
+
+
+TALKS = {"external_groups": 0}
+KINDS = {
+    "with dynamic sampling": Kind({"checkpoint_interval": 3, "dynamic_sampling": 4}, RareSignal()),
+    "without some of its questions": Kind({"local_groups": 4}, Limited()),
+    "archived meanwhile": Kind(meanwhile=archived),
+    "taught by a specialist": Kind(
+        {"mixture": ("base_conversion",)}, peers=lambda layout: ghost(layout, ["bf"] * ROUNDS)
+    ),
+    "conversing, one by one": Kind(
+        {"publish_frequency": "generation"} | TALKS, Conversing(), Talking, meanwhile=without_completions
+    ),
+    "conversing, ahead": Kind({"staleness": 1, "max_rounds": ROUNDS} | TALKS, Conversing(), Talking),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, kind: Kind) -> None:
     """From a checkpoint or from the beginning; the simulation kills nodes of more kinds."""
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    source, settings = KINDS[kind]
-    one = await undisturbed(whole, source, **settings)
-    await killed(broken, source, **settings)
-    other = FakePolicy()
+    one, other = kind.policy(), kind.policy()
+    for layout in (whole, broken):
+        kind.peers(layout)
+    await play_to_the_end(whole, range(ROUNDS), alice(whole, one, kind.source, **kind.settings))
+    await killed(broken, kind.policy(), kind.source, **kind.settings)
+    kind.meanwhile(broken)
     with capture_logs() as logs:
-        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, source, **settings))
-    assert any(row.external_groups for row in rows_of(whole, "alice")), "nothing external was trained on"
+        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, kind.source, **kind.settings))
+    external = any(row.external_groups for row in rows_of(whole, "alice"))
+    assert external or "external_groups" in kind.settings, "nothing external was trained on"
     assert other.weights == one.weights
+    assert other.trained == one.trained[-len(other.trained) :], "every token of every turn"
     assert comparable(broken) == comparable(whole)
-    redone = [log for log in logs if log["event"] == "rounds.redone"]
-    assert [log["count"] for log in redone] == [KILLED_IN % settings.get("checkpoint_interval", 100)]
-
-
-async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path) -> None:
-    """The completions went too, and the own texts are in the archive alone."""
-    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    one = await undisturbed(whole)
-    await killed(broken)
-    rules = Rules(archive=True, most_files=64, most_bytes=2**20)
-    Janitor(broken.run, "zoe", rules, lambda: 0.0).clean(KILLED_IN, {"alice", "bob"}, KILLED_IN)
-    assert not broken.rollout_file(RoundKey(0), "bob").exists()
-    other = FakePolicy()
-    with capture_logs() as logs:
-        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other))
-    assert other.weights == one.weights
-    assert [log["count"] for log in logs if log["event"] == "rounds.redone"] == [KILLED_IN]
-    assert not [log for log in logs if log["event"] == "rounds.lost"]
+    told = {log["event"]: log.get("count") for log in logs}
+    assert told["rounds.redone"] == KILLED_IN % kind.settings.get("checkpoint_interval", 100)
+    assert "rounds.lost" not in told
 
 
 async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(layout: Layout) -> None:
@@ -201,7 +228,7 @@ async def test_without_their_tokens_groups_are_sampled_again_and_where_that_diff
 
 
 async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layout: Layout) -> None:
-    await killed(layout)
+    await killed_beside_bob(layout)
     file = completions_file(layout, KILLED_IN)
     later = decode(completions_file(layout, KILLED_IN - 1).read_bytes(), CompletionsFile, "")
     put(file, encode(msgspec.structs.replace(later, round=KILLED_IN, rounds_trained=KILLED_IN)))
@@ -212,7 +239,7 @@ async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layo
 
 @pytest.mark.parametrize("damage", ["gone", "another prompt", "of another round", "own gone"])
 async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(layout: Layout, damage: str) -> None:
-    await killed(layout)
+    await killed_beside_bob(layout)
     rows = rows_of(layout, "alice")
     hit = next(row.round for row in rows if row.round >= 2 and row.external_groups)
     file = layout.rollout_file(RoundKey(hit), "alice" if damage == "own gone" else "bob")
@@ -233,7 +260,7 @@ async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(
 
 
 async def test_groups_that_a_full_disk_kept_from_being_published_are_written_again(layout: Layout) -> None:
-    await killed(layout)
+    await killed_beside_bob(layout)
     unpublished = [msgspec.structs.replace(row, bytes_published=0) for row in rows_of(layout, "alice")]
     put(layout.metrics_file("alice"), b"".join(encode(row) for row in unpublished))
     for row in unpublished:
@@ -245,7 +272,7 @@ async def test_groups_that_a_full_disk_kept_from_being_published_are_written_aga
 
 
 async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(layout: Layout) -> None:
-    await killed(layout)
+    await killed_beside_bob(layout)
     await set_clock(layout, KILLED_IN, finished=True)
     policy = FakePolicy()
     async with running(alice(layout, policy)) as codes:
@@ -259,7 +286,7 @@ async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(l
 
 
 async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_step(layout: Layout) -> None:
-    await killed(layout)
+    await killed_beside_bob(layout)
     policy = FakePolicy(hold_at="train")
     worker = alice(layout, policy)
     with released(policy):
