@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -20,7 +20,7 @@ from swarm.tasks.revise import context_name, context_names, revised
 from swarm.tasks.scoring import GroupScore
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import to_groups, to_rollout_file
-from swarm.wire.messages import PolicyInfo, RolloutFile
+from swarm.wire.messages import PolicyInfo, RolloutEntry, RolloutFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import UNIVERSE, FakeTaskSource, fake_question, make_rollouts
@@ -46,17 +46,26 @@ def asked(count: int = 2) -> list[tuple[int, Question]]:
     return [(slot, fake_question(request.origin("fake"))) for slot, request in enumerate(requests)]
 
 
-def contexts(layout: Layout, **settings: Any) -> Contexts:
+def contexts(layout: Layout, source: FakeTaskSource | None = None, **settings: Any) -> Contexts:
     settings = {"max_stages": 2, "seed": 42, **settings}
-    return Contexts(make_context(layout, ME, **settings), STAGES, FakeTaskSource())
-
-
-async def always(_prompt: str) -> bool:
-    return True
+    return Contexts(make_context(layout, ME, **settings), STAGES, source or FakeTaskSource())
 
 
 def named(question: Question) -> list[str]:
     return [name.peer for name in context_names(question.known_origin())]
+
+
+def publish_first(layout: Layout, *nodes: str) -> None:
+    for node in nodes:
+        publish(layout, first_stage(node))
+
+
+def spoilt(file: RolloutFile, spoil: Callable[[RolloutEntry], object]) -> RolloutFile:
+    """A file whose entries were all changed."""
+    for entries in file.rollouts.values():
+        for entry in entries:
+            spoil(entry)
+    return file
 
 
 # ── the own questions ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -65,10 +74,18 @@ def test_all_nodes_are_asked_the_same_in_a_round_and_in_each_of_its_stages() -> 
     assert STAGES.questions("anna", FIRST, 3) != STAGES.questions("anna", RoundKey(4), 3)
 
 
+async def chosen(found: Contexts, *clean: str, has_room: Callable[[str], bool] = lambda prompt: True) -> list[Question]:
+    """The own questions of the second stage, where these peers have a clean record."""
+
+    async def room(prompt: str) -> bool:
+        return has_room(prompt)
+
+    return await found.choose(SECOND, asked(), frozenset(clean), room)
+
+
 async def test_a_question_shows_the_own_group_and_those_of_peers_to_the_same_question(layout: Layout) -> None:
-    for node in (ME, "ben", "carol"):
-        publish(layout, first_stage(node))
-    questions = await contexts(layout).choose(SECOND, asked(), frozenset(), always)
+    publish_first(layout, ME, "ben", "carol")
+    questions = await chosen(contexts(layout))
     assert [named(question)[0] for question in questions] == [ME, ME]
     assert [set(named(question)) for question in questions] == [{ME, "ben", "carol"}] * 2
     own = groups_of(first_stage(ME))[1]
@@ -76,31 +93,27 @@ async def test_a_question_shows_the_own_group_and_those_of_peers_to_the_same_que
 
 
 async def test_no_more_peers_are_shown_than_the_run_says_and_known_good_ones_come_first(layout: Layout) -> None:
-    for node in ("ben", "carol", "dora", "emil"):
-        publish(layout, first_stage(node))
-    rules = {"revise": {"peers": 2}}
-    questions = await contexts(layout, **rules).choose(SECOND, asked(), frozenset({"dora", "emil"}), always)
+    publish_first(layout, "ben", "carol", "dora", "emil")
+    questions = await chosen(contexts(layout, revise={"peers": 2}), "dora", "emil")
     assert [sorted(named(question)) for question in questions] == [["dora", "emil"]] * 2
 
 
 async def test_without_sharing_a_node_sees_its_own_answers_alone(layout: Layout) -> None:
-    publish(layout, first_stage(ME))
-    publish(layout, first_stage("ben"))
-    questions = await contexts(layout, external_groups=0).choose(SECOND, asked(), frozenset(), always)
+    publish_first(layout, ME, "ben")
+    questions = await chosen(contexts(layout, external_groups=0))
     assert [named(question) for question in questions] == [[ME], [ME]]
 
 
-@pytest.mark.parametrize("broken", ["other question", "false prompt", "nothing"])
+@pytest.mark.parametrize("broken", ["other question", "false prompt", "too many groups", "nothing"])
 async def test_what_is_not_verified_is_not_shown(layout: Layout, broken: str) -> None:
-    if broken == "other question":  # drawn as if rounds had one stage
-        publish(layout, make_rollouts("ben", FIRST))
-    if broken == "false prompt":
-        file = first_stage("ben")
-        for entries in file.rollouts.values():
-            for entry in entries:
-                entry.prompt = "What is 1?"
-        publish(layout, file)
-    questions = await contexts(layout).choose(SECOND, asked(), frozenset(), always)
+    files = {
+        "other question": lambda: make_rollouts("ben", FIRST),  # drawn as if rounds had one stage
+        "false prompt": lambda: spoilt(first_stage("ben"), lambda entry: setattr(entry, "prompt", "What is 1?")),
+        "too many groups": lambda: first_stage("ben"),
+    }
+    if broken in files:
+        publish(layout, files[broken]())
+    questions = await chosen(contexts(layout, peer_groups=1 if broken == "too many groups" else 64))
     assert questions == [question for _, question in asked()]
 
 
@@ -114,6 +127,11 @@ def second_stage(peer: str, context: list[RolloutFile]) -> RolloutFile:
         group = RolloutGroup(peer, *SECOND, slot, shown, tuple(Completion(text, True) for text in texts))
         scored.append(ScoredGroup(group, (0.0,) * 4, (True,) * 4))
     return to_rollout_file(scored, peer, SECOND, 1_700_000_000.0, PolicyInfo(model="ghost"))
+
+
+def shows_carol() -> RolloutFile:
+    """Ben's groups of stage 1, which show carol's."""
+    return second_stage("ben", [first_stage("carol")])
 
 
 class StagedIntake(TestedIntake):
@@ -134,8 +152,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_peers_group_comes_in_whose_context_is_there(layout: Layout) -> None:
     files = [first_stage("ben"), first_stage("carol")]
-    for file in files:
-        publish(layout, file)
+    publish_first(layout, "ben", "carol")
     publish(layout, second_stage("ben", files))
     intake = StagedIntake(layout)
     await intake.look(SECOND)
@@ -146,17 +163,8 @@ async def test_a_peers_group_comes_in_whose_context_is_there(layout: Layout) -> 
     assert intake.refused(3) == {}
 
 
-async def test_a_group_without_its_context_is_refused_in_the_end_and_nobody_is_blamed(layout: Layout) -> None:
-    publish(layout, second_stage("ben", [first_stage("carol")]))  # carol's file never comes
-    intake = StagedIntake(layout)
-    await intake.look(SECOND)
-    assert intake.groups("ben", key=SECOND) == []
-    assert intake.refused(3) == {"ben": {"context_gone": 2}}
-    assert intake.intake.close_round(4).quarantined == []
-
-
 async def test_a_context_that_arrives_later_is_waited_for(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish(layout, second_stage("ben", [first_stage("carol")]))
+    publish(layout, shows_carol())
     intake, looked = StagedIntake(layout), 0
     usual = Contexts._named
 
@@ -173,29 +181,9 @@ async def test_a_context_that_arrives_later_is_waited_for(layout: Layout, monkey
     assert intake.refused(3) == {}
 
 
-async def test_a_context_that_its_author_has_changed_is_gone(layout: Layout) -> None:
-    publish(layout, first_stage("carol"))
-    publish(layout, second_stage("ben", [first_stage("carol", seed=8)]))
-    intake = StagedIntake(layout)
-    await intake.look(SECOND)
-    assert intake.refused(3) == {"ben": {"context_gone": 2}}
-
-
-async def test_names_that_no_honest_node_writes_cost_no_look_into_the_place(layout: Layout) -> None:
-    file = second_stage("ben", [first_stage("carol")])
-    for slot, info in file.groups.items():
-        assert info.origin
-        origin = msgspec.structs.replace(info.origin, context=tuple(f"p{n}/3/0/{slot}/{n:032x}" for n in range(1000)))
-        info.origin = origin
-    publish(layout, file)
-    intake = StagedIntake(layout)
-    await intake.look(SECOND)
-    assert intake.refused(3) == {"ben": {"bad_origin": 2}}
-
-
 async def test_while_one_file_waits_for_its_context_others_come_in(layout: Layout) -> None:
-    publish(layout, first_stage("dora"))
-    publish(layout, second_stage("ben", [first_stage("carol")]))
+    publish_first(layout, "dora")
+    publish(layout, shows_carol())
     publish(layout, second_stage("dora", [first_stage("dora")]))
     intake = StagedIntake(layout)
     with anyio.fail_after(PATIENCE):
@@ -218,24 +206,47 @@ class Counting(FakeTaskSource):
         return await super().score(origin, claimed_prompt, completions)
 
 
-@pytest.mark.parametrize("context", ["missing", "another prompt"])
-async def test_answers_are_not_scored_before_their_question_is_known(layout: Layout, context: str) -> None:
+def of_dishonest_names(file: RolloutFile) -> RolloutFile:
+    for slot, info in file.groups.items():
+        assert info.origin
+        context = tuple(f"p{n}/3/0/{slot}/{n:032x}" for n in range(1000))
+        info.origin = msgspec.structs.replace(info.origin, context=context)
+    return file
+
+
+def of_another_prompt(file: RolloutFile) -> RolloutFile:
+    return spoilt(file, lambda entry: setattr(entry, "prompt", f"{entry.prompt} It is 5."))
+
+
+REFUSED: dict[str, tuple[str, RolloutFile | None, Callable[[RolloutFile], RolloutFile]]] = {
+    "never there": ("context_gone", None, lambda file: file),
+    "changed by its author": ("context_gone", first_stage("carol", seed=8), lambda file: file),
+    "of names that no honest node writes": ("bad_origin", None, of_dishonest_names),
+    "of another prompt": ("question_mismatch", first_stage("carol"), of_another_prompt),
+}
+"""A context -> why groups are refused in the end, what carol has published, and what ben has made of his file."""
+
+
+@pytest.mark.parametrize("context", REFUSED)
+async def test_answers_are_not_scored_before_their_question_is_known_and_nobody_is_blamed_for_a_lost_context(
+    layout: Layout, reads: list[str], context: str
+) -> None:
     """Those whose scoring has to be killed would be scored with each look, and count against nobody."""
-    file = second_stage("ben", [first_stage("carol")])
-    if context != "missing":
-        publish(layout, first_stage("carol"))
-        for entries in file.rollouts.values():
-            for entry in entries:
-                entry.prompt += " It is 5."
-    publish(layout, file)
+    reason, of_carol, spoil = REFUSED[context]
+    if of_carol:
+        publish(layout, of_carol)
+    publish(layout, spoil(shows_carol()))
     intake = StagedIntake(layout, source=(source := Counting()))
     await intake.look(SECOND)
+    assert intake.groups("ben", key=SECOND) == []
     assert [text for text in source.shown if text.startswith("<answer>ben")] == []
-    assert intake.refused(3) == {"ben": {"context_gone" if context == "missing" else "question_mismatch": 2}}
+    assert intake.refused(3) == {"ben": {reason: 2}}
+    assert intake.intake.close_round(4).quarantined == []
+    assert reads[1:] == [] if reason == "bad_origin" else {*reads[1:]} == {"carol"}, "no look into the place for names"
 
 
 async def test_the_contexts_of_one_file_are_waited_for_once(layout: Layout) -> None:
-    publish(layout, second_stage("ben", [first_stage("carol")]))
+    publish(layout, shows_carol())
     intake = StagedIntake(layout, source=(source := Counting()))
     await intake.look(SECOND, slots=1)
     looked = len(source.scored)
@@ -245,29 +256,20 @@ async def test_the_contexts_of_one_file_are_waited_for_once(layout: Layout) -> N
 
 
 async def test_a_file_is_read_once_for_all_groups_that_name_it(layout: Layout, reads: list[str]) -> None:
-    for peer in ("carol", "ben"):
-        publish(layout, first_stage(peer))
-    publish(layout, second_stage("ben", [first_stage("carol")]))
+    publish_first(layout, "carol")
     found = contexts(layout)
-    origin, question = groups_of(second_stage("ben", [first_stage("carol")]))[0].question.known_origin(), asked()[0][1]
+    origin, question = groups_of(shows_carol())[0].question.known_origin(), asked()[0][1]
     async with anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(found.again, origin, question)
     assert reads == ["carol"]
 
 
-async def test_a_file_of_which_no_group_would_be_scored_is_no_context(layout: Layout) -> None:
-    publish(layout, first_stage("ben"))
-    questions = await contexts(layout, peer_groups=1).choose(SECOND, asked(), frozenset(), always)
-    assert questions == [question for _, question in asked()]
-
-
 async def test_of_strangers_together_no_more_is_read_than_a_few_of_the_largest_files(
     layout: Layout, reads: list[str]
 ) -> None:
     names = [f"p{number}" for number in range(40)]
-    for name in names:
-        publish(layout, first_stage(name))
+    publish_first(layout, *names)
     size = layout.rollout_file(FIRST, names[0]).stat().st_size
     found = contexts(layout, max_file_bytes=2 * size)
     for name in names:
@@ -281,11 +283,7 @@ async def test_files_without_any_text_are_not_held_without_end(layout: Layout, m
     monkeypatch.setattr(module, "MOST_HELD", 10_000)
     names = [f"p{number}" for number in range(20)]
     for name in names:
-        file = first_stage(name)
-        for entries in file.rollouts.values():
-            for entry in entries:
-                entry.response = ""
-        publish(layout, file)
+        publish(layout, spoilt(first_stage(name), lambda entry: setattr(entry, "response", "")))
     found = contexts(layout)
     for name in names:
         await found._of(FIRST, name)
@@ -301,25 +299,16 @@ async def test_a_peer_that_keeps_the_scorer_busy_does_not_hold_up_the_own_questi
             raise AssertionError
 
     monkeypatch.setattr(module, "PATIENCE", 0.01)
-    for node in (ME, "ben"):
-        publish(layout, first_stage(node))
-    ctx = make_context(layout, ME, max_stages=2, seed=42)
+    publish_first(layout, ME, "ben")
     with anyio.fail_after(PATIENCE):
-        questions = await Contexts(ctx, STAGES, NeverScores()).choose(SECOND, asked(), frozenset(), always)
+        questions = await chosen(contexts(layout, NeverScores()))
     assert [named(question) for question in questions] == [[ME], [ME]]
 
 
 async def test_answers_for_which_the_model_has_no_room_are_left_out_the_longest_first(layout: Layout) -> None:
     """One peer's would leave no room for anybody's answers."""
-    file = first_stage("ben")
-    for entries in file.rollouts.values():
-        for entry in entries:
-            entry.response = "\N{WHITE SMILING FACE}" * 240 + entry.response
-    for one in (first_stage(ME), file, first_stage("carol")):
-        publish(layout, one)
-
-    async def has_room(prompt: str) -> bool:
-        return len(prompt.encode()) < 700
-
-    questions = await contexts(layout).choose(SECOND, asked(), frozenset({"ben"}), has_room)
+    smile = "\N{WHITE SMILING FACE}" * 240
+    publish(layout, spoilt(first_stage("ben"), lambda entry: setattr(entry, "response", smile + entry.response)))
+    publish_first(layout, ME, "carol")
+    questions = await chosen(contexts(layout), "ben", has_room=lambda prompt: len(prompt.encode()) < 700)
     assert [named(question) for question in questions] == [[ME, "carol"]] * 2

@@ -28,9 +28,9 @@ from swarm.store.folder import fetch
 from swarm.store.folder.fetch import tag_of
 from swarm.store.folder.store import FolderStore
 from swarm.tasks.scoring import GroupScore
-from swarm.types import RoundKey
+from swarm.types import Origin, RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.messages import MetricsRow, RolloutFile
+from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_row, put
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
@@ -49,8 +49,12 @@ def with_origin(file: RolloutFile, **changes: Any) -> RolloutFile:
     origin = msgspec.structs.replace(file.groups["0"].origin, **changes)
     question = fake_question(origin)
     file.groups["0"].origin, file.groups["0"].answer = origin, question.answer
+    return with_prompt(file, question.prompt)
+
+
+def with_prompt(file: RolloutFile, prompt: str) -> RolloutFile:
     for entry in file.rollouts["0"]:
-        entry.prompt = question.prompt
+        entry.prompt = prompt
     return file
 
 
@@ -61,6 +65,7 @@ FORGERIES: dict[str, tuple[str, Callable[[], RolloutFile]]] = {
     "another seed": ("not_drawn", lambda: with_origin(make_rollouts("mallory", R0, groups=1), seed=5)),
     "another index": ("not_drawn", lambda: with_origin(make_rollouts("mallory", R0, groups=1), index=1)),
     "another profile": ("other_profile", lambda: with_origin(make_rollouts("mallory", R0, groups=1), profile="paper")),
+    "another text": ("question_mismatch", lambda: with_prompt(make_rollouts("mallory", R0, groups=1), "Is it?")),
     "another's name on it": ("misplaced", lambda: make_rollouts("bob", R0)),
     "another round on it": ("misplaced", lambda: make_rollouts("mallory", R1)),
 }
@@ -213,8 +218,10 @@ class Slow(FakeTaskSource):
 
     async def score(self, origin: Any, claimed_prompt: str | None, completions: Any) -> GroupScore:
         await self.go.wait()
-        score = await super().score(origin, claimed_prompt, completions)
-        return msgspec.structs.replace(score, killed=int(claimed_prompt in self._poisoned))
+        return await super().score(origin, claimed_prompt, completions)
+
+    def judged(self, origin: Origin, score: GroupScore) -> GroupScore:
+        return msgspec.structs.replace(score, killed=int(score.question.prompt in self._poisoned))
 
 
 async def test_peers_with_a_clean_record_are_read_first_and_refused_ones_last(layout: Layout) -> None:
@@ -263,10 +270,9 @@ async def test_a_file_with_many_poisonous_answers_is_refused_whole(layout: Layou
 async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Layout) -> None:
     source = Slow()
     intake = TestedIntake(layout, source)
-    keys = [RoundKey(number) for number in range(5)]
+    keys, samples = [RoundKey(number) for number in range(5)], dict[RoundKey, DrawnSample]()
     for key in keys:
         publish(layout, make_rollouts("bob", key))
-    samples: dict[RoundKey, DrawnSample] = {}
 
     async def draw(key: RoundKey) -> None:
         samples[key] = await intake.intake.draw(everything(), [("bob", key)], math.inf, tasks)
@@ -351,30 +357,10 @@ async def test_a_quarantined_peer_is_not_read_and_not_waited_for(layout: Layout)
     assert told == [(f"peer.{what}", round_) for what, round_ in changes]
 
 
-async def test_a_restarted_node_remembers_whom_it_had_quarantined(layout: Layout) -> None:
-    intake = TestedIntake(layout, quarantine_rounds=3)
-    publish(layout, as_spoken_by(make_rollouts("bob", R0, groups=4), "mallory", R0))
-    await intake.look()
-    counts = intake.intake.close_round(0)
-    again = TestedIntake(layout, quarantine_rounds=3)
-    filled = make_row(0)
-    counts.fill(filled)
-    again.intake.remember(msgspec.json.decode(msgspec.json.encode(filled), type=MetricsRow))
-    publish(layout, make_rollouts("mallory", R1))
-    await again.look(R1)
-    assert again.groups("mallory", key=R1) == []
-    assert again.arrived == [(R1, "mallory")]
-    assert again.source.scored == []  # type: ignore[attr-defined]
-
-
-# ── what is no file ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what lies at a peer's name before its file does ─────────────────────────────────────────────────────────────────
 def a_link(file: Path) -> None:
     (file.parent.parent / "target").write_bytes(encode(make_rollouts("mallory", R0)))
     file.symlink_to(file.parent.parent / "target")
-
-
-def a_fifo(file: Path) -> None:
-    os.mkfifo(file)
 
 
 def a_sparse_file(file: Path) -> None:
@@ -382,19 +368,14 @@ def a_sparse_file(file: Path) -> None:
         out.truncate(10 * 2**30)
 
 
-def deep_nesting(file: Path) -> None:
-    file.write_bytes(b'{"peer_id":"mallory","groups":' + b"[" * 50_000)
-
-
-NO_FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
+NO_FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "link": ("not_a_file", a_link),
-    "fifo": ("not_a_file", a_fifo),
+    "fifo": ("not_a_file", os.mkfifo),
     "sparse": ("oversized", a_sparse_file),
-    "deep": ("malformed", deep_nesting),
+    "deep": ("malformed", lambda file: file.write_bytes(b'{"peer_id":"mallory","groups":' + b"[" * 50_000)),
 }
 
 
-# ── what lies at a peer's name before its file does ─────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("kind", NO_FILES)
 async def test_a_peers_file_is_taken_in_whatever_lay_at_its_name_before(layout: Layout, kind: str) -> None:
     """Links in the place of one worker's next rollouts kept its groups from all others, every second round."""
@@ -419,26 +400,16 @@ async def test_what_is_gone_between_listing_and_reading_keeps_no_file_out(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Its author moves what a stranger put there out of the way, and publishes a moment later."""
-    intake, file = TestedIntake(layout), layout.rollout_file(R0, "bob")
+    intake, file, usual = TestedIntake(layout), layout.rollout_file(R0, "bob"), PeersFiles.fetch
     file.parent.mkdir(parents=True)
     NO_FILES[kind][1](file)
     with monkeypatch.context() as moment:
-        moment.setattr(PeersFiles, "fetch", before(file.unlink, PeersFiles.fetch))
+        moment.setattr(PeersFiles, "fetch", lambda *given: (file.unlink(), usual(*given))[1])
         await intake.look(live={"bob"})
     publish(layout, make_rollouts("bob", R0))
     await intake.look(live={"bob"})
     assert len(intake.groups("bob")) == 2
     assert intake.refused() == {}
-
-
-def before(first: Callable[[], None], call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call before which something else happens."""
-
-    def both(*args: Any) -> Any:
-        first()
-        return call(*args)
-
-    return both
 
 
 async def test_a_stranger_who_cannot_sign_keeps_no_signed_file_out(layout: Layout) -> None:
@@ -499,11 +470,16 @@ async def test_of_a_folder_no_versions_are_looked_for_but_of_files_that_may_be_r
 
 
 # ── how late the place is ───────────────────────────────────────────────────────────────────────────────────────────
-async def delays_of(layout: Layout, *, published_before_the_first_look: bool, drawn_after: float) -> list[float]:
-    """What the row says of a file that is listed one second after its publication, and drawn some time later."""
+@pytest.mark.parametrize(
+    ("looked_before", "drawn_after", "told"), [(True, 0.0, [1.0]), (True, 60.0, [1.0]), (False, 60.0, [])]
+)
+async def test_a_file_that_came_while_the_node_looked_tells_how_late_the_place_is_however_late_it_is_drawn(
+    layout: Layout, looked_before: bool, drawn_after: float, told: list[float]
+) -> None:
+    """Who waits for a node that loads draws a minute later; what was published while nobody looked tells nothing."""
     now = 1_000_000.0
     intake = TestedIntake(layout, times=dataclasses.replace(SYSTEM_CLOCK, wall=lambda: now))
-    if not published_before_the_first_look:
+    if looked_before:
         await intake.look(live=["bob"])
     publish(layout, msgspec.structs.replace(make_rollouts("bob", R0), timestamp=now))
     now += 1.0
@@ -511,17 +487,5 @@ async def delays_of(layout: Layout, *, published_before_the_first_look: bool, dr
         await intake.intake.look({R0}, frozenset({"bob"}), tasks)
     now += drawn_after
     await intake.look(live=["bob"])
-    row = make_row()
-    intake.intake.close_round(0).fill(row)
-    return row.publish_to_pool
-
-
-@pytest.mark.parametrize(
-    ("before", "drawn_after", "told"), [(False, 0.0, [1.0]), (False, 60.0, [1.0]), (True, 60.0, [])]
-)
-async def test_a_file_that_came_while_the_node_looked_tells_how_late_the_place_is_however_late_it_is_drawn(
-    layout: Layout, before: bool, drawn_after: float, told: list[float]
-) -> None:
-    """Who waits for a node that loads draws a minute later; what was published while nobody looked tells nothing."""
-    found = await delays_of(layout, published_before_the_first_look=before, drawn_after=drawn_after)
-    assert found == told
+    intake.intake.close_round(0).fill(row := make_row())
+    assert row.publish_to_pool == told
