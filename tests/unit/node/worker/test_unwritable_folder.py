@@ -58,12 +58,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (worker_module, saving):
-        monkeypatch.setattr(module, "PATIENCE_AT_STOP", 0.2)
-
-
 class Filling(FakePolicy):
     """Fills the disk, and frees it, at its updates."""
 
@@ -143,80 +137,70 @@ async def test_a_node_with_nothing_left_to_do_still_brings_its_last_reward(layou
 
 
 # ── what is kept elsewhere ──────────────────────────────────────────────────────────────────────────────────────────
-async def ends_full(layout: Layout, disk: Disk, kept: Path, **settings: Any) -> list[Any]:
-    """A node that learns for three rounds behind a full disk and ends so; its events."""
-    disk.full = False
-    with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
-        await run(layout, Filling(disk, update_3=True), kept=kept, **settings)
-    assert caught.group_contains(StoreError)
+async def ends_badly(layout: Layout, policy: FakePolicy, error: type[Exception], **settings: Any) -> list[Any]:
+    """A node that ends because its place takes no more; its events."""
+    with capture_logs() as logs, pytest.MonkeyPatch.context() as impatient:
+        for module in (worker_module, saving):
+            impatient.setattr(module, "PATIENCE_AT_STOP", 0.2)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await run(layout, policy, **settings)
+    assert caught.group_contains(error)
     return list(logs)
+
+
+async def ends_full(layout: Layout, disk: Disk, kept: Path, **settings: Any) -> list[Any]:
+    """A node that learns for three rounds behind a full disk, which is free again after its end; its events."""
+    logs = await ends_badly(layout, Filling(disk, update_3=True), StoreError, kept=kept, **settings)
+    disk.full = False
+    return logs
 
 
 def said(logs: list[Any], event: str) -> list[Any]:
     return [log for log in logs if log["event"] == event]
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_what_was_learned_on_a_full_disk_is_kept_elsewhere_and_the_next_start_goes_on_from_it(
     tmp_path: Path, layout: Layout, disk: Disk
 ) -> None:
-    healthy = FakePolicy()
+    healthy, after = FakePolicy(), FakePolicy()
     await run(Layout(tmp_path / "healthy", "exp"), healthy, max_rounds=8)
     disk.spared = tmp_path / "kept"
     (kept,) = said(await ends_full(layout, disk, disk.spared), "checkpoint.kept")
-    assert kept["rows"] == 3
-    assert kept["folder"].startswith(str(disk.spared))
     (node,) = disk.spared.rglob("node.json")
-    assert str(node.parent) == kept["folder"], "it says where"
-    disk.full = False
+    assert (kept["rows"], kept["folder"]) == (3, str(node.parent)), "it says where"
     layout.checkpoint(99, "alice").mkdir(parents=True)  # a stranger's, which hides nothing
     (layout.checkpoint(99, "alice") / "node.json").write_bytes(b"{}")
-    after = FakePolicy()
     with capture_logs() as logs:
         await run(layout, after, max_rounds=8, kept=disk.spared)
     assert said(logs, "checkpoint.taken_up")[0]["rounds_done"] == 6
     assert not said(logs, "rounds.redoing")
-    assert rounds_of(layout) == list(range(8))
-    assert all(layout.reward_file(RoundKey(round_), "alice").is_file() for round_ in range(8))
     assert after.weights == healthy.weights, "nothing was lost"
-    assert [row.bytes_published > 0 for row in rows_of(layout, "alice")] == [
-        layout.rollout_file(RoundKey(round_), "alice").is_file() for round_ in range(8)
-    ]
+    rows, keys_done = rows_of(layout, "alice"), [RoundKey(round_) for round_ in range(8)]
+    assert [row.key for row in rows] == keys_done
+    assert all(layout.reward_file(key, "alice").is_file() for key in keys_done)
+    published = [layout.rollout_file(key, "alice").is_file() for key in keys_done]
+    assert [row.bytes_published > 0 for row in rows] == published
     assert not [*disk.spared.rglob("*.json")], "the place has it again"
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_one_state_per_node_is_kept_and_no_other_run_or_node_takes_it(
+async def test_one_state_per_node_is_kept_no_other_takes_it_and_it_goes_where_the_place_has_a_newer(
     tmp_path: Path, layout: Layout, disk: Disk
 ) -> None:
-    disk.spared = tmp_path / "kept"
+    kept = disk.spared = tmp_path / "kept"
     for rounds in (6, 12):
-        await ends_full(layout, disk, disk.spared, max_rounds=rounds)
-    assert len([*disk.spared.rglob("node.json")]) == 1
-    disk.full = False
-    other = Layout(tmp_path / "other", "exp")
+        await ends_full(layout, disk, kept, max_rounds=rounds)
     with capture_logs() as logs:
-        await run(other, FakePolicy(), kept=disk.spared)
-        async with running(make_worker(layout, "bob", kept=disk.spared, **ALONE)) as codes:
+        await run(Layout(tmp_path / "other", "exp"), FakePolicy(), kept=kept)
+        async with running(make_worker(layout, "bob", kept=kept, **ALONE)) as codes:
             await until(lambda: codes)
-    assert not said(list(logs), "checkpoint.taken_up")
-    assert len([*disk.spared.rglob("node.json")]) == 1
+        assert len([*kept.rglob("node.json")]) == 1
+        await run(layout, FakePolicy(), max_rounds=14)  # where it cannot look for what is kept
+        await run(layout, FakePolicy(), max_rounds=15, kept=kept)
+    assert not said(logs, "checkpoint.taken_up")
+    assert not [*kept.rglob("node.json")]
+    assert rounds_of(layout) == list(range(15))
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_what_is_older_than_the_places_own_is_let_go(tmp_path: Path, layout: Layout, disk: Disk) -> None:
-    disk.spared = tmp_path / "kept"
-    await ends_full(layout, disk, disk.spared)
-    disk.full = False
-    await run(layout, FakePolicy(), max_rounds=8)
-    with capture_logs() as logs:
-        await run(layout, FakePolicy(), max_rounds=9, kept=disk.spared)
-    assert not said(list(logs), "checkpoint.taken_up")
-    assert not [*disk.spared.rglob("node.json")]
-    assert rounds_of(layout) == list(range(9))
-
-
-@pytest.mark.usefixtures("impatient")
 async def test_if_the_other_disk_is_full_as_well_it_says_so(tmp_path: Path, layout: Layout, disk: Disk) -> None:
     logs = await ends_full(layout, disk, tmp_path / "kept")
     (lost,) = said(logs, "checkpoint.lost")
@@ -224,21 +208,19 @@ async def test_if_the_other_disk_is_full_as_well_it_says_so(tmp_path: Path, layo
     assert not said(logs, "checkpoint.kept")
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_last_checkpoint_that_never_fits_is_kept_elsewhere(
     tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kept = tmp_path / "kept"
     with monkeypatch.context() as full:
-        no_room_for_checkpoints(full, lambda store: str(tmp_path / "kept") in store.describe())
-        with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
-            await run(layout, FakePolicy(), kept=tmp_path / "kept")
-    assert caught.group_contains(CheckpointError)
-    assert said(list(logs), "checkpoint.kept")[0]["rows"] == 0
-    with capture_logs() as logs:
-        await run(layout, FakePolicy(), kept=tmp_path / "kept")
-    assert said(list(logs), "checkpoint.taken_up")
+        no_room_for_checkpoints(full, lambda store: str(kept) in store.describe())
+        logs = await ends_badly(layout, FakePolicy(), CheckpointError, kept=kept)
+    assert said(logs, "checkpoint.kept")[0]["rows"] == 0
+    with capture_logs() as again:
+        await run(layout, FakePolicy(), kept=kept)
+    assert said(again, "checkpoint.taken_up")
     assert rounds_saved(layout) == 6
-    assert not [*(tmp_path / "kept").rglob("node.json")]
+    assert not [*kept.rglob("node.json")]
 
 
 async def test_a_node_that_is_stopped_does_not_wait_for_a_line_on_which_its_checkpoint_takes_too_long(
@@ -265,8 +247,6 @@ async def test_a_node_that_is_stopped_does_not_wait_for_a_line_on_which_its_chec
     finally:
         go.set()
     assert codes == [143]
-    assert [log["event"] for log in logs if log["event"] in ("checkpoint.too_slow", "checkpoint.kept")] == [
-        "checkpoint.too_slow",
-        "checkpoint.kept",
-    ]
+    told = [log["event"] for log in logs if log["event"].startswith("checkpoint.")]
+    assert told == ["checkpoint.too_slow", "checkpoint.kept"]
     assert [*kept.rglob("node.json")]
