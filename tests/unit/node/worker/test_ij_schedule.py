@@ -203,38 +203,29 @@ async def test_lesson_waiting_that_differed_a_round_without_external_groups_wait
 
 
 # ── rules and samplers of one's own ─────────────────────────────────────────────────────────────────────────────────
-def last(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """A sampler as a user might write one."""
+def last(groups: Sequence[ScoredGroup], count: int, rng: Random, rewards: Mapping[str, float]) -> list[ScoredGroup]:
+    """A sampler as a user might write one, which asks what the node's own questions earned."""
+    TOLD.append(dict(rewards))
     return list(groups)[len(groups) - count :]
 
 
-async def test_a_sampler_is_chosen_by_its_name(layout: Layout) -> None:
-    make_ghost(layout, "bob", rounds=1)
-    put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0), groups=6, size=8)))
-    policy = FakePolicy()
-    kind: dict[str, Any] = {"external_groups": 2, "sampler": f"{__name__}:last", "liveness_timeout": 60.0}
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", policy, **kind))
-    entries = rollouts_of(layout, 0, "bob").rollouts
-    external = [group.prompt for group in policy.trained[0] if group.external]
-    assert external == [entries[slot][0].prompt for slot in sorted(entries)][-2:]
-
-
-def telling(groups: Sequence[ScoredGroup], count: int, rng: Random, rewards: Mapping[str, float]) -> list[ScoredGroup]:
-    """A sampler that asks what the node's own questions earned."""
-    TOLD.append(dict(rewards))
-    return list(groups)[:count]
-
-
-telling.by_rewards = True  # type: ignore[attr-defined]
+last.by_rewards = True  # type: ignore[attr-defined]
 TOLD: list[dict[str, float]] = []
 
 
-async def test_a_sampler_is_told_what_the_own_questions_earned_also_after_a_restart(layout: Layout) -> None:
+async def test_a_sampler_of_ones_own_chooses_and_is_told_what_the_own_questions_earned_also_after_a_restart(
+    layout: Layout,
+) -> None:
     TOLD.clear()
     make_ghost(layout, "bob", rounds=4)
-    kind: dict[str, Any] = {"external_groups": 2, "sampler": f"{__name__}:telling", "liveness_timeout": 60.0}
-    for rounds in (range(2), range(2, 4)):
-        await play_to_the_end(layout, rounds, make_worker(layout, "alice", FakePolicy(), **kind))
+    put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0), groups=6, size=8)))
+    policy = FakePolicy()
+    kind: dict[str, Any] = {"external_groups": 2, "sampler": f"{__name__}:last", "liveness_timeout": 60.0}
+    await play_to_the_end(layout, range(2), make_worker(layout, "alice", policy, **kind))
+    await play_to_the_end(layout, range(2, 4), make_worker(layout, "alice", **kind))
+    entries = rollouts_of(layout, 0, "bob").rollouts
+    external = [group.prompt for group in policy.trained[0] if group.external]
+    assert external == [entries[slot][0].prompt for slot in sorted(entries)][-2:]
     own, expected = OwnRewards(), []
     for row in rows_of(layout, "alice"):
         expected.append(own.means)

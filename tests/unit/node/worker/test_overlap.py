@@ -63,30 +63,23 @@ async def test_while_the_peers_are_awaited_own_gradients_are_added_up_and_the_ne
     assert source.asked <= 6, "and are not made a second time"
 
 
-async def test_with_staleness_own_gradients_are_added_up_before_the_round_is_open(layout: Layout) -> None:
-    policy = FakePolicy()
-    async with running(make_worker(layout, "alice", policy, external_groups=0, staleness=1)):
-        await set_clock(layout, 0)
-        await until(lambda: rows_of(layout, "alice"))
-        await until(lambda: policy.begun)
-        assert len(policy.trained) == 1
-        ahead = {group.prompt for group in policy.begun}
-        await set_clock(layout, 1)
-        await until(lambda: len(policy.trained) == 2)
-    assert {group.prompt for group in policy.trained[1]} == ahead
-
-
-async def test_with_staleness_the_next_round_is_generated_while_the_peers_are_awaited(layout: Layout) -> None:
+async def test_with_staleness_the_next_round_is_generated_and_added_up_before_it_is_open(layout: Layout) -> None:
     policy = FakePolicy()
     make_ghost(layout, "bob")
-    async with running(make_worker(layout, "alice", policy, staleness=1)):
+    async with running(make_worker(layout, "alice", policy, staleness=1, liveness_timeout=60.0)):
         await set_clock(layout, 0)
-        await until(lambda: policy.generated == 2)
+        await until(lambda: policy.generated == 2)  # while the peers are awaited
         assert not policy.trained
         assert not layout.rollout_file(RoundKey(1), "alice").exists(), "a round that is not open has no files"
         put_rollouts(layout, "bob")
         await until(lambda: policy.generated == 3)  # the one after it, as soon as the update is made
+        await until(lambda: policy.begun)
         assert len(policy.trained) == 1
+        ahead = {group.prompt for group in policy.begun}
+        put_rollouts(layout, "bob", RoundKey(1))
+        await set_clock(layout, 1)
+        await until(lambda: len(policy.trained) == 2)
+    assert {group.prompt for group in policy.trained[1] if not group.external} == ahead
 
 
 async def test_a_slow_scorer_does_not_change_which_policy_generates(layout: Layout) -> None:
@@ -132,7 +125,7 @@ async def test_a_skipped_round_that_is_scored_late_takes_nothing_from_the_update
         assert {group.prompt for group in policy.begun} == own
         source.go.set()
         await until(lambda: source.gone == 2)
-        put(layout.rollout_file(RoundKey(7), "bob"), encode(make_rollouts("bob", RoundKey(7))))
+        put_rollouts(layout, "bob", RoundKey(7))
         await until(lambda: len(rows_of(layout, "alice")) == 2)
     assert not rows_of(layout, "alice")[1].generated_ahead
     assert {group.prompt for group in policy.trained[1] if not group.external} == own
@@ -176,5 +169,5 @@ async def test_what_is_generated_ahead_stands_in_the_row_of_the_round_in_which_i
     assert ends == sorted(ends)
 
 
-def put_rollouts(layout: Layout, peer: str) -> None:
-    put(layout.rollout_file(R0, peer), encode(make_rollouts(peer, R0)))
+def put_rollouts(layout: Layout, peer: str, key: RoundKey = R0) -> None:
+    put(layout.rollout_file(key, peer), encode(make_rollouts(peer, key)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 import re
-from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 from msgspec import UnsetType
 from structlog.testing import capture_logs
@@ -27,7 +25,7 @@ from swarm.records.table import parse_row
 from swarm.store.base import Store
 from swarm.store.folder import bundles
 from swarm.store.folder.beneath import Within, make_folder
-from swarm.types import RoundKey
+from swarm.types import RoundKey, TrainGroup
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import MetricsRow, RewardFile, RolloutFile, WinnersFile
 from tests.layout import Layout
@@ -64,34 +62,20 @@ R0 = RoundKey(0)
 
 # ── whole swarms ────────────────────────────────────────────────────────────────────────────────────────────────────
 async def test_a_coordinator_and_three_workers_run_all_rounds(layout: Layout) -> None:
-    names, rounds = ("alice", "bob", "carol"), range(5)
-    policies = {name: FakePolicy() for name in names}
-    workers = [make_worker(layout, name, policies[name], expected_workers=3) for name in names]
+    names = ("alice", "bob", "carol")
+    workers = [make_worker(layout, name, expected_workers=3) for name in names]
     codes = await run_all(make_coordinator(layout, expected_workers=3), *workers)
     assert codes == [0, 0, 0, 0]
     for name in names:
-        assert [row.round for row in rows_of(layout, name)] == list(rounds), "one row per node and round"
-        for round_ in rounds:
-            check_round(layout, name, round_, policies[name])
+        rows = rows_of(layout, name)
+        assert [row.round for row in rows] == list(range(5)), "one row per node and round"
+        assert [reward_in(layout.reward_file(row.key, name)) for row in rows] == [row.my_reward for row in rows]
+        for one in rows:
+            decode(layout.winners_file(one.round, name).read_bytes(), WinnersFile, "winners")
+            assert (one.external_groups, one.gather_timed_out, name in one.external_by_peer) == (2, False, False)
+        assert all(row.total_agents == 3 for row in rows[:-1])
         assert status_of(layout, name) == STOPPED
         assert layout.checkpoint(5, name).is_dir()
-    assert all(row.total_agents == 3 for name in names for row in rows_of(layout, name)[:-1])
-
-
-def check_round(layout: Layout, name: str, round_: int, policy: FakePolicy) -> None:
-    """All files are there, and what was trained on besides the own groups came out of others' files."""
-    row = rows_of(layout, name)[round_]
-    reward = decode(layout.reward_file(RoundKey(round_), name).read_bytes(), RewardFile, "reward")
-    assert reward.reward == row.my_reward
-    decode(layout.winners_file(round_, name).read_bytes(), WinnersFile, "winners")
-    assert row.external_groups == 2
-    assert name not in row.external_by_peer
-    assert not row.gather_timed_out
-    others = {"alice", "bob", "carol"} - {name}
-    published = {e[0].prompt for peer in others for e in rollouts_of(layout, round_, peer).rollouts.values()}
-    own = {e[0].prompt for e in rollouts_of(layout, round_, name).rollouts.values()}
-    assert {group.prompt for group in policy.trained[round_] if group.external} <= published
-    assert {group.prompt for group in policy.trained[round_] if not group.external} == own
 
 
 async def test_where_writes_are_paid_for_the_reward_holds_the_vote(
@@ -124,66 +108,32 @@ async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
     assert rounds_of(layout) == [3, 4]
 
 
-# ── strangers' files ────────────────────────────────────────────────────────────────────────────────────────────────
-def lying(file: RolloutFile) -> RolloutFile:
-    for entry in file.rollouts["0"]:
-        entry.prompt = "another question?"
-    return file
-
-
-def stranger(name: str, spoil: Callable[[RolloutFile], RolloutFile] = lambda file: file) -> bytes:
-    return encode(spoil(make_rollouts(name, R0)))
-
-
-STRANGERS = {
-    "malformed": stranger("malformed")[:-30],
-    "misplaced": stranger("trent"),
-    "question_mismatch": stranger("question_mismatch", lying),
-}
-"""Peers that are called as the reason why their file is refused."""
-
-
-async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(layout: Layout) -> None:
-    for name, content in STRANGERS.items():
-        make_ghost(layout, name)
-        put(layout.rollout_file(R0, name), content)
-    make_ghost(layout, "bob", rounds=1)
-    worker = make_worker(layout, "alice", liveness_timeout=60.0, sampler="whole-pool")
-    with capture_logs() as logs:
-        async with running(worker):
-            await play_rounds(layout, range(1))
-    row, peers = rows_of(layout, "alice")[0], len(STRANGERS) + 1
-    assert row.refused_by_peer == {name: {name: 1} for name in STRANGERS}
-    assert (row.peers_awaited, row.peers_heard, row.gather_timed_out) == (peers, peers, False)
-    said = [log for log in logs if log["event"] == "rollouts.refused"]
-    assert sorted((log["peer"], log["reason"]) for log in said) == sorted((name, name) for name in STRANGERS)
-    assert {log["log_level"] for log in said} == {"warning"}
-    assert set(row.external_by_peer) <= {"bob", "question_mismatch"}, "whose other group is true"
+# ── peers' files ────────────────────────────────────────────────────────────────────────────────────────────────────
+async def external_groups(layout: Layout, of_bob: RolloutFile, **settings: Any) -> list[TrainGroup]:
+    """What alice trains on of this file of bob's."""
+    make_ghost(layout, "bob")
+    put(layout.rollout_file(R0, "bob"), encode(of_bob))
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, liveness_timeout=60.0, **settings)):
+        await play_rounds(layout, range(1))
+    return [group for group in policy.trained[0] if group.external]
 
 
 async def test_peers_with_fewer_completions_are_trained_on_like_any(layout: Layout) -> None:
     """They once crashed the trainer."""
-    make_ghost(layout, "bob")
-    put(layout.rollout_file(R0, "bob"), encode(make_rollouts("bob", R0, groups=8, size=3)))
-    policy = FakePolicy()
-    async with running(make_worker(layout, "alice", policy, external_groups=4, liveness_timeout=60.0)):
-        await play_rounds(layout, range(1))
-    assert {len(group.completions) for group in policy.trained[0] if group.external} == {3}
+    found = await external_groups(layout, make_rollouts("bob", R0, groups=8, size=3), external_groups=4)
+    assert {len(group.completions) for group in found} == {3}
 
 
 async def test_a_peers_own_rewards_are_never_used(layout: Layout) -> None:
     """The peer's own answer, metadata and reward were once trusted."""
-    make_ghost(layout, "bob")
     file = make_rollouts("bob", R0, groups=8)
     for entries in file.rollouts.values():
         for entry in entries:
             entry.reward = 1.0
-    put(layout.rollout_file(R0, "bob"), encode(file))
-    policy = FakePolicy()
-    async with running(make_worker(layout, "alice", policy, liveness_timeout=60.0)):
-        await play_rounds(layout, range(1))
-    assert all(any(group.advantages) for group in policy.trained[0] if group.external)
-    assert rows_of(layout, "alice")[0].external_groups == 2
+    found = await external_groups(layout, file)
+    assert len(found) == 2
+    assert all(any(group.advantages) for group in found)
 
 
 # ── while the executor computes ─────────────────────────────────────────────────────────────────────────────────────
@@ -212,24 +162,17 @@ async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_bloc
 
 # ── stop and go on ──────────────────────────────────────────────────────────────────────────────────────────────────
 async def test_a_lone_worker_that_is_asked_to_stop_says_how_long_its_steps_took(layout: Layout) -> None:
-    worker = make_worker(layout, "alice")
     with capture_logs() as logs:
-        async with running(worker) as codes:
-            worker.stop(130)
-            await until(lambda: codes)
-        again = make_worker(layout, "alice")
-        async with running(again) as codes:
-            await play_rounds(layout, range(2))
-            again.stop(130)
-            await until(lambda: codes)
+        for rounds in (range(0), range(2)):
+            worker = make_worker(layout, "alice")
+            async with running(worker) as codes:
+                await play_rounds(layout, rounds)
+                worker.stop(130)
+                await until(codes.copy)
     early, late = [log for log in logs if log["event"] == "node.stopping"]
     assert early["first"] == "finishes its step and saves (no round has shown yet how long a step takes)"
     assert re.fullmatch(r"finishes its step and saves \(lately a step took [\d.]+s at most\)", late["first"])
     assert late["again"] == "Ctrl-C once more ends it at once"
-
-
-def without_times(layout: Layout, round_: int) -> bytes:
-    return encode(msgspec.structs.replace(rollouts_of(layout, round_, "alice"), timestamp=0.0))
 
 
 @pytest.mark.parametrize("hold_at", ["generate", "train"])
@@ -258,12 +201,11 @@ async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pa
     assert rounds_of(stopped) == list(range(rounds_saved(stopped)))
     await play_to_the_end(stopped, range(3, 6), make_worker(stopped, "alice", **kind))
 
-    assert [without_times(stopped, r) for r in range(6)] == [without_times(whole, r) for r in range(6)]
-    rewards, expected = ([row.my_reward for row in rows_of(layout, "alice")] for layout in (stopped, whole))
-    assert rewards == expected
-    assert [row.cumulative_reward for row in rows_of(stopped, "alice")] == pytest.approx(
-        [math.fsum(expected[: round_ + 1]) for round_ in range(6)]
-    )
+    of_both = [[rollouts_of(layout, r, "alice").rollouts for r in range(6)] for layout in (stopped, whole)]
+    assert of_both[0] == of_both[1]
+    rows, expected = rows_of(stopped, "alice"), [row.my_reward for row in rows_of(whole, "alice")]
+    assert [row.my_reward for row in rows] == expected
+    assert [row.cumulative_reward for row in rows] == pytest.approx([*accumulate(expected)])
 
 
 async def test_every_so_many_rows_one_says_what_all_add_up_to_over_a_restart_too(
@@ -272,10 +214,8 @@ async def test_every_so_many_rows_one_says_what_all_add_up_to_over_a_restart_too
     monkeypatch.setattr(row, "TOTALS_EVERY", 4)
     make_ghost(layout, "bob", rounds=9)
     first, second = (make_worker(layout, "alice", local_groups=1, external_groups=1) for _ in range(2))
-    async with running(first) as codes:
+    async with running(first):
         await play_rounds(layout, range(5))
-        first.stop(143)
-        await until(lambda: codes)
     await play_to_the_end(layout, range(5, 9), second)
     lines = layout.metrics_file("alice").read_bytes().splitlines()
     said = {at: parse_row(line, MetricsRow) for at, line in enumerate(lines, 1)}
@@ -366,20 +306,6 @@ async def test_a_reward_is_written_once(layout: Layout) -> None:
     before = layout.reward_file(R0, "alice").read_bytes()
     await play_to_the_end(layout, range(1, 2), make_worker(layout, "alice"))
     assert layout.reward_file(R0, "alice").read_bytes() == before
-
-
-async def test_a_torn_last_row_is_a_round_that_is_done_again(layout: Layout) -> None:
-    await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
-    file = layout.metrics_file("alice")
-    file.write_bytes(file.read_bytes()[:-25])
-    layout.reward_file(RoundKey(1), "alice").unlink()
-    for checkpoint in layout.checkpoints.iterdir():
-        checkpoint.rename(layout.root / checkpoint.name)
-    policy = FakePolicy()
-    await play_to_the_end(layout, range(1, 2), make_worker(layout, "alice", policy))
-    lines = file.read_bytes().split(b"\n")
-    assert [msgspec.json.decode(line)["round"] for line in lines[:-1]] == [0, 1]
-    assert [len(groups) for groups in policy.trained] == [2, 2], "round 0 for its weights, round 1 for its row"
 
 
 async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: Layout) -> None:
