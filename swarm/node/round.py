@@ -42,7 +42,6 @@ from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.row import RowMaker, RunningTotals, log_round, mean_rewards, my_reward
 from swarm.node.worker.steps import (
-    DoneRound,
     External,
     IJSchedule,
     OpenedRound,
@@ -54,6 +53,7 @@ from swarm.node.worker.steps import (
     measured,
 )
 from swarm.records.liveness import EVALUATOR
+from swarm.records.retention import Lived
 from swarm.types import Bill, Generator, RoundKey, ScoredGroup, Trainer, TrainGroup, stage_after
 from swarm.wire.metrics import MetricsRow
 
@@ -128,8 +128,10 @@ class Rounds:
         return stage_after(lived[-1].key, self._ctx.settings.max_stages)
 
     # ── a round ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def play_round(self, begins: m.Generate, around: PlayingNode, *, on_own_clock: bool) -> DoneRound:
-        """Play one stage of one round; returns once its reward is submitted."""
+    async def play_round(
+        self, begins: m.Generate, around: PlayingNode, *, on_own_clock: bool
+    ) -> tuple[Lived, frozenset[str]]:
+        """Play one stage of one round; returns it and who was alive, once its reward is submitted."""
         opened, now = self._open(begins, on_own_clock=on_own_clock), self._ctx.clock.monotonic
         key, half = opened.key, self._half
 
@@ -168,7 +170,7 @@ class Rounds:
         await around.tell(m.StepDone(m.Phase.TRAINING, key))
 
         await self._submit(row, played)  # hooks: after the row
-        return DoneRound(key, live, min((key.round, *(scored.group.round for scored in drawn.groups))))
+        return Lived(key.round, min((key.round, *(scored.group.round for scored in drawn.groups)))), live
 
     # ── its steps ───────────────────────────────────────────────────────────────────────────────────────────────────
     def _open(self, begins: m.Generate, *, on_own_clock: bool) -> OpenedRound:

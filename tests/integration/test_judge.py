@@ -13,7 +13,7 @@ NODES, ROUNDS = ("worker-0", "worker-1"), 4
 
 
 def test_a_judged_swarm_answers_nearly_everything(tmp_path):
-    """That it learns what it would have without: tests/unit/node/worker/test_held_out.py."""
+    """That it learns what it would have without: tests/unit/node/worker/test_features.py."""
     env = environment(tmp_path, MAX_ROUNDS=ROUNDS)
     with daemons() as start:
         judge = start("services.judge", env)

@@ -139,10 +139,6 @@ class PeersFiles:
             raise ProtocolError("malformed", f"{where} has no finite timestamp")
         return file
 
-    def describe(self, key: RoundKey, peer: str) -> str:
-        """Returns the file as people find it."""
-        return self._run.store.describe(keys.rollout(key, peer))
-
 
 def gone(what: str) -> ProtocolError:
     """Makes the error for what is not in the place any longer, or not yet; it never refuses anybody's file."""
@@ -185,7 +181,7 @@ class PublishedGroups:
         fetched = await until_readable(self._ctx, self._files.fetch, key, peer)
         self.bytes_read += fetched.reading.size
         if fetched.file is None:
-            raise gone(f"{self._files.describe(key, peer)} is not there")
+            raise gone(f"{self._ctx.run.store.describe(keys.rollout(key, peer))} is not there")
         if isinstance(fetched.file, ProtocolError):
             raise fetched.file
         self._admission.check_size(fetched.file.groups)

@@ -69,9 +69,6 @@ class RedoPlan:
     why: str = ""
 
 
-NOTHING_TO_REDO = RedoPlan(())
-
-
 REDONE_BY_PLUGINS = ("averaged",)
 """Columns of what changed the weights besides an update."""
 
@@ -89,24 +86,21 @@ def plan_redo(
     missing = [by_key[key] for key in sorted(by_key)]
     rounds: list[MetricsRow] = []
     for row in missing:
-        why = _obstacle(row, len(rounds), checkpoint, settings) or _off_here(row, redone)
-        if why:
+        if why := _obstacle(row, len(rounds), checkpoint, settings, redone):
             return RedoPlan(tuple(rounds), len(missing) - len(rounds), why)
         rounds.append(row)
     return RedoPlan(tuple(rounds))
 
 
-def _obstacle(row: MetricsRow, redone: int, checkpoint: NodeState | None, settings: Settings) -> str:
+def _obstacle(
+    row: MetricsRow, count: int, checkpoint: NodeState | None, settings: Settings, redone: Collection[str]
+) -> str:
     if checkpoint and checkpoint.seed != settings.seed:
         return f"the checkpoint is of seed {checkpoint.seed}, this run of {settings.seed}"
-    if redone >= settings.redo_rounds:
+    if count >= settings.redo_rounds:
         return f"more than {variable('redo_rounds')} = {settings.redo_rounds}"
     if len(parse_names(row.trained_on)) != row.external_groups:
         return f"the row of round {row.round} does not name the {row.external_groups} groups that were trained on"
-    return ""
-
-
-def _off_here(row: MetricsRow, redone: Collection[str]) -> str:
     for column in REDONE_BY_PLUGINS:
         if column not in redone and getattr(row, column) not in (msgspec.UNSET, {}):
             return f"the row of round {row.round} has the column {column}, and the feature that wrote it is off here"
@@ -119,9 +113,6 @@ class Redone(NamedTuple):
 
     rounds: int
     lost: int
-
-
-NOTHING_REDONE = Redone(0, 0)
 
 
 class Redo:
@@ -254,7 +245,7 @@ async def start(
     rounds = Rounds(ctx, policy, policy, intake, state.rounds_trained if state else 0)
     following = max(saved_to, await rounds.continue_from(history.rows))
     redone = rounds.hooks.redone
-    plan = plan_redo(history.rows, state, ctx.settings, redone) if ctx.settings.trains else NOTHING_TO_REDO
+    plan = plan_redo(history.rows, state, ctx.settings, redone) if ctx.settings.trains else RedoPlan(())
     carried_out = await Redo(ctx, policy, rounds).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)
     return StartedWorker(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), carried_out)

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import anyio
 from msgspec import UNSET
@@ -132,14 +131,6 @@ def measured(settings: Settings, local: int, own: Sequence[ScoredGroup]) -> Sequ
     own_groups.py says why.
     """
     return own if settings.dynamic_sampling == 1 else [scored for scored in own if scored.group.slot < local]
-
-
-class DoneRound(NamedTuple):
-    """Says of a submitted round who was alive then, and which is the oldest round whose groups it was trained on."""
-
-    key: RoundKey
-    live: frozenset[str]
-    oldest: int
 
 
 @dataclass

@@ -50,10 +50,9 @@ from swarm.node.worker.features import plugin_hooks_of
 from swarm.node.worker.hooks import Peers
 from swarm.node.worker.lookout import Lookout
 from swarm.node.worker.saving import LastState, Saver
-from swarm.node.worker.starting import NOTHING_REDONE, Prepare, compare_experiment, start
+from swarm.node.worker.starting import Prepare, compare_experiment, start
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
-from swarm.records.retention import Lived
 from swarm.tasks.universe import Universe, own_mixture
 from swarm.types import Policy, RoundKey
 
@@ -198,7 +197,7 @@ class Worker:
         )
         if self._machine.waits_for_newcomers(started.next):
             logger.info("workers.awaited", **in_words(self._ctx.settings))
-        unsaved = started.redone != NOTHING_REDONE or started.rounds_saved not in (0, *started.saved)
+        unsaved = any(started.redone) or started.rounds_saved not in (0, *started.saved)
         self._tell(m.Ready(started.next, unsaved))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
@@ -272,13 +271,13 @@ class Worker:
 
     async def _play(self, begins: m.Generate, on_own_clock: bool, tasks: TaskGroup) -> None:
         around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), tasks)
-        done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
-        self._tell(m.StepDone(m.Phase.SUBMITTING, done.key))
+        lived, live = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
+        self._tell(m.StepDone(m.Phase.SUBMITTING, begins.key))
         if (bill := self._rounds.bill) and bill.closed:
             self.stop(0)
-        self._cleaning.done(Lived(done.key.round, done.oldest))
+        self._cleaning.done(lived)
         if not self._ctx.writes.keeps_back:  # else it would have been through nothing, should it be killed now
-            await self._cleaning.after(done.key.round, done.live, self._machine.earned)
+            await self._cleaning.after(lived.round, live, self._machine.earned)
 
     async def _decided(self, event: m.Event) -> m.Instruction:
         """Returns what the machine decides on how far the round has come; never, where the round is undone."""

@@ -30,7 +30,7 @@ from tests.unit.node.nodes import (
     set_clock,
     until,
 )
-from tests.unit.node.worker.test_held_out import make_question
+from tests.unit.node.worker.test_features import make_question
 
 pytestmark = pytest.mark.anyio
 
@@ -112,17 +112,20 @@ def test_conversations_go_on_as_long_as_both_sides_have_something_to_say() -> No
 
 
 # ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_whole_conversations_are_published_and_trained_on(layout: Layout) -> None:
-    policy = Talking()
+@pytest.mark.parametrize("room", range(1, TURNS + 1))
+async def test_whole_conversations_are_published_and_trained_on_as_far_as_the_model_has_room(
+    layout: Layout, room: int
+) -> None:
+    policy = Talking(room=room)
     await play_to_the_end(layout, range(ROUNDS), alice(layout, policy))
     lengths = set[int]()
     for round_ in range(ROUNDS):
         for entries in rollouts_of(layout, round_, "alice").rollouts.values():
             for texts, replies in map(said_in, entries):
                 assert replies == [reply_to(texts[:turn]) for turn in range(1, len(texts))]
-                assert len(texts) == TURNS or reply_to(texts) is None
+                assert len(texts) == room or reply_to(texts) is None
                 lengths.add(len(texts))
-    assert lengths == {1, 2, 3}
+    assert lengths == {*range(1, room + 1)}
     trained = [one for groups in policy.trained for group in groups for one in group.completions]
     assert {len(one.texts) for one in trained} == lengths
     assert len({seed for seed, *_ in policy.asked}) == len(policy.asked), "each turn has a seed of its own"
@@ -138,16 +141,6 @@ async def test_a_task_of_one_turn_is_asked_as_ever(layout: Layout) -> None:
     assert len(policy.asked) == 1
     assert rows_of(layout, "alice")[0].turns_mean is msgspec.UNSET
     assert b'"turns' not in layout.rollout_file(R0, "alice").read_bytes()
-
-
-@pytest.mark.parametrize("room", [1, 2])
-async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far_as_it_got(
-    layout: Layout, room: int
-) -> None:
-    await play_to_the_end(layout, range(2), alice(layout, Talking(room=room)))
-    entries = [one for group in rollouts_of(layout, 0, "alice").rollouts.values() for one in group]
-    assert max(len(said_in(entry)[0]) for entry in entries) == room
-    assert any(reply_to(said_in(entry)[0]) for entry in entries), "and the environment had more to say"
 
 
 class HeldScorer(Conversing):

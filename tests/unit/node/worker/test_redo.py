@@ -42,13 +42,10 @@ from tests.unit.node.nodes import (
     rollouts_of,
     rows_of,
     running,
-    set_clock,
     until,
 )
 from tests.unit.node.worker.test_conversing import Conversing, Talking
-from tests.unit.node.worker.test_dynamic_sampling import RareSignal
-from tests.unit.node.worker.test_mixture import ghost
-from tests.unit.node.worker.test_unmade_questions import Limited
+from tests.unit.node.worker.test_own_groups import Limited, RareSignal, ghost
 
 pytestmark = pytest.mark.anyio
 
@@ -269,20 +266,6 @@ async def test_groups_that_a_full_disk_kept_from_being_published_are_written_aga
     with capture_logs() as logs:
         await play_to_the_end(layout, range(KILLED_IN, ROUNDS), alice(layout, policy))
     assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(KILLED_IN, KILLED_IN)]
-
-
-async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(layout: Layout) -> None:
-    await killed_beside_bob(layout)
-    await set_clock(layout, KILLED_IN, finished=True)
-    policy = FakePolicy()
-    async with running(alice(layout, policy)) as codes:
-        await until(lambda: codes)
-    assert codes == [0]
-    folder = layout.checkpoint(KILLED_IN, "alice")
-    state = decode((folder / "node.json").read_bytes(), NodeState, "node.json")
-    assert state.rounds_done == KILLED_IN
-    assert state.rounds_trained == sum(row.updated for row in rows_of(layout, "alice"))
-    assert (folder / "weights.txt").read_text() == policy.weights
 
 
 async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_step(layout: Layout) -> None:

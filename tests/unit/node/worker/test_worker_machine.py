@@ -190,6 +190,12 @@ STORIES: dict[str, Callable[[], None]] = {
         P.LOADING, on(clock(3)), on(m.Stop(0.0), m.Finish("stopped")), on(m.Ready(R3, unsaved=True))
     ),
     # checkpoints
+    "what was redone is saved at once, also where all is over": story(
+        P.LOADING,
+        on(clock(2, finished=True)),
+        on(m.Ready(R2, unsaved=True), m.Save(R2)),
+        on(m.Saved(R2), m.Finish("finished")),
+    ),
     "a last one that failed is written again": story(
         P.SUBMITTING, on(did(P.SUBMITTING)), on(clock(1, finished=True), m.Save(R1)), on(m.SaveFailed(R1), m.Save(R1))
     ),

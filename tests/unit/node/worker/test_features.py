@@ -1,4 +1,5 @@
-"""What a node does with a judge's questions, and that nothing else changes by them."""
+"""The core's own features in a round: answers to a judge, by which nothing else changes; and what a node says of
+itself, once each: how long its rounds take, and what makes it useless."""
 
 from __future__ import annotations
 
@@ -9,14 +10,21 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.algo.adaptive_rule import Split
 from swarm.config import Settings
-from swarm.node.worker.features import LONGEST_PROMPT
+from swarm.node.base.experiment import claim_experiment
+from swarm.node.worker.features import LONGEST_PROMPT, Foreseeing, HintLog
+from swarm.node.worker.steps import Own, OwnHalf, Sampled
+from swarm.records.hints import FEW
+from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
 from tests.layout import Layout
+from tests.unit.algo.factories import make_scored
 from tests.unit.node.factories import FakePolicy, put
 from tests.unit.node.nodes import (
     comparable,
+    make_context,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -25,9 +33,13 @@ from tests.unit.node.nodes import (
     running,
     until,
 )
+from tests.unit.records.test_hints import row
+from tests.unit.views.factories import append, set_clock
 
 pytestmark = pytest.mark.anyio
 
+
+# ── a judge's questions ─────────────────────────────────────────────────────────────────────────────────────────────
 ROUNDS = range(3)
 
 
@@ -150,3 +162,72 @@ async def test_where_looks_are_paid_for_a_judge_is_looked_for_in_some_rounds_and
         ask(layout, round_)
     await play_to_the_end(layout, range(8), make_worker(layout, "alice", FakePolicy()))
     assert [round_ for round_ in asked if layout.judge_answer_file(round_, "alice").exists()] == [4, 5, 6, 7]
+
+
+# ── how long a round takes ──────────────────────────────────────────────────────────────────────────────────────────
+def half(rewards: list[float], **fields: Any) -> OwnHalf:
+    """Own groups of four answers that took 8 s to write, 1 s to score, and 6 s of the update so far."""
+    groups = [make_scored("anna", slot, rewards=tuple(rewards)) for slot in range(2)]
+    own = Own(Sampled(RoundKey(0), [scored.group for scored in groups], 0), groups)
+    seconds = {"generate": 8.0, "score": 1.0, "train": 6.0}
+    return OwnHalf(RoundKey(0), Split(2, 4, 4.0), own=own, seconds=seconds, **{"is_new": True} | fields)
+
+
+async def foreseen(layout: Layout, *halves: OwnHalf, interval: float) -> list[Any]:
+    set_clock(layout, 0, max_rounds=9, round_interval=interval)
+    foreseeing = Foreseeing(make_context(layout, "anna"))
+    with capture_logs() as logs:
+        for one in halves:
+            await foreseeing.after_own_half(one)
+    return [log for log in logs if log["event"] == "round.forecast"]
+
+
+async def test_what_a_round_takes_is_said_once_of_the_first_answers_that_were_written_now(layout: Layout) -> None:
+    new = half([1.0, 0.0, 0.0, 0.0])
+    (log,) = await foreseen(layout, half([1.0], is_new=False), new, new, interval=60.0)
+    assert (log["log_level"], log["answering"], log["learning"]) == ("info", 9.0, 18.0), "6 s for 2 groups of 6"
+    assert (log["answers"], log["earned"]) == (8, 2)
+    assert log["forecast"].startswith("a round takes about 27 s on this machine")
+
+
+async def test_a_round_that_is_longer_than_the_clocks_is_a_warning(layout: Layout) -> None:
+    (log,) = await foreseen(layout, half([1.0, 0.0]), interval=20.0)
+    assert log["log_level"] == "warning"
+    assert "--round-interval 54" in log["forecast"]
+
+
+async def test_an_update_of_equal_rewards_measures_nothing(layout: Layout) -> None:
+    (log,) = await foreseen(layout, half([0.0, 0.0]), interval=60.0)
+    assert (log["learning"], log["earned"]) == (None, 0)
+    assert "none of 4 answers earned a reward" in log["rewards"]
+
+
+# ── what makes it useless ───────────────────────────────────────────────────────────────────────────────────────────
+async def said(hints: HintLog, rounds: int, **changes: object) -> list[str]:
+    with capture_logs() as logs:
+        for number in range(rounds):
+            await hints.after_row(row(number, **changes), number)
+    return [log["code"] for log in logs if log["event"] == "hint" and log["log_level"] == "warning"]
+
+
+async def test_a_hint_is_said_once(layout: Layout) -> None:
+    hints = HintLog(make_context(layout, "anna"))
+    assert await said(hints, 5 * FEW, late=True) == ["short-rounds"]
+
+
+async def test_who_hears_nothing_of_a_slow_peer_says_which(layout: Layout) -> None:
+    set_clock(layout, 12, max_rounds=99, round_interval=60.0)
+    ben = row(0, node_id="ben", seconds_generate=278.0, seconds_round=280.0)
+    append(layout.metrics_file("ben"), msgspec.json.encode(ben))
+    hints = HintLog(make_context(layout, "anna"))
+    with capture_logs() as logs:
+        for number in range(2 * FEW):
+            await hints.after_row(row(number, pool_groups=0, external_groups=0), number)
+    (said_once,) = [log for log in logs if log["event"] == "hint"]
+    assert "ben needs 278 s, a round lasts 60 s" in said_once["evidence"]
+
+
+async def test_who_trains_alone_in_an_experiment_that_shares_hears_of_it(layout: Layout) -> None:
+    claim_experiment(make_context(layout, "clock", role="coordinator", external_groups=6, local_groups=2))
+    alone = HintLog(make_context(layout, "anna", external_groups=0))
+    assert await said(alone, 2 * FEW, external_wanted=0, external_groups=0, pool_groups=0) == ["trains-alone"]
