@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -23,7 +24,7 @@ def lived(rounds: int) -> list[Lived]:
     return [Lived(round_, round_) for round_ in range(rounds)]
 
 
-def prepared(tmp_path: Path, rounds: int, *, needs: int = 10**6, **more: object) -> tuple[Layout, Cleaning]:
+def prepared(tmp_path: Path, rounds: int, *, needs: int = 10**6, **more: Any) -> tuple[Layout, Cleaning]:
     layout = Layout(tmp_path, "exp")
     for round_ in range(rounds):
         for node in ("anna", "ben"):
@@ -50,17 +51,26 @@ def test_of_three_nodes_each_has_its_turn_once_in_three_rounds() -> None:
     assert [is_turn("anna", LIVE, round_) for round_ in range(6)] == [True, False, False] * 2
 
 
-def test_a_dead_worker_finds_what_it_needs_to_redo_its_rounds(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20, needs=9)
-    clean(cleaning, 19)
-    assert rounds_of(layout) == [*range(9, 20)]
+STOPPED = encode(make_peer("ben", round=9, needs_from=10, status="stopped"))
+LEFT: dict[str, tuple[dict[str, Any], tuple[str, bytes] | None, range]] = {
+    "what a dead worker needs to redo its rounds": ({"needs": 9}, None, range(9, 20)),
+    "nothing for a worker that stopped and saved all it did": ({}, ("ben.json", STOPPED), range(16, 20)),
+    "what redoing may need, and no more, for one that cannot be read": ({}, ("eve.json", b"junk"), range(7, 20)),
+    "all without the setting": ({"cleanup": False}, None, range(20)),
+}
+"""What stays -> settings, a registration, and the rounds."""
 
 
-def test_a_worker_that_stopped_and_saved_all_it_did_holds_nothing(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20)
-    put(layout.peers / "ben.json", encode(make_peer("ben", round=9, needs_from=10, status="stopped")))
-    clean(cleaning, 19)
-    assert rounds_of(layout) == [16, 17, 18, 19]
+@pytest.mark.parametrize(("settings", "registered", "left"), LEFT.values(), ids=LEFT)
+def test_of_old_rounds_it_leaves(
+    tmp_path: Path, settings: dict[str, Any], registered: tuple[str, bytes] | None, left: range
+) -> None:
+    layout, cleaning = prepared(tmp_path, 20, **settings)
+    if registered:
+        put(layout.peers / registered[0], registered[1])
+    for _ in range(4):  # all stages of a round are one round
+        clean(cleaning, 19)
+    assert rounds_of(layout) == [*left]
 
 
 def test_the_last_node_to_end_leaves_as_many_rounds_as_are_asked_for(tmp_path: Path) -> None:
@@ -76,30 +86,10 @@ def test_the_last_node_to_end_leaves_as_many_rounds_as_are_asked_for(tmp_path: P
     assert beats == ["anna"]
 
 
-def test_all_stages_of_a_round_are_one_round(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20)
-    for _ in range(4):
-        clean(cleaning, 19)
-    assert rounds_of(layout) == [16, 17, 18, 19]
-
-
 def test_how_many_rounds_stay_is_said_at_the_start(tmp_path: Path) -> None:
     with capture_logs() as said:
         prepared(tmp_path, 20, checkpoint_interval=7)
     assert [(line["event"], line["rounds"]) for line in said] == [("cleanup.keeps_more", 7)]
-
-
-def test_a_registration_that_cannot_be_read_holds_what_redoing_may_need_and_no_more(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20)
-    put(layout.peers / "eve.json", b"junk")
-    clean(cleaning, 19)
-    assert rounds_of(layout) == [*range(20 - 13, 20)]
-
-
-def test_without_the_setting_all_stay(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20, cleanup=False)
-    clean(cleaning, 19)
-    assert rounds_of(layout) == [*range(20)]
 
 
 def test_a_place_that_fails_costs_a_line_and_the_next_turn_does_it(

@@ -15,7 +15,7 @@ from swarm.store.folder.beneath import Within
 from swarm.wire import keys
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
-from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint, rounds_saved, run_of
+from tests.unit.node.factories import FakeSnapshot, newest_checkpoint, rounds_saved, run_of, there
 
 
 def save(
@@ -30,10 +30,6 @@ def save(
 
 def rounds_of(layout: Layout, node: str = "alice") -> set[str]:
     return {folder.parent.name for folder in layout.checkpoints.glob(f"*/{node}")}
-
-
-def left_behind(layout: Layout, node: str = "alice") -> list[Path]:
-    return list(layout.temporary(node).rglob("*"))
 
 
 def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replace(
@@ -60,10 +56,10 @@ def test_the_newest_checkpoints_stay_and_older_ones_go(layout: Layout, keep: int
         save(layout, rounds_done, keep=keep)
     assert rounds_of(layout) == {f"round_{r}" for r in (8, 9, 10, 11)[-keep:]}
     assert rounds_of(layout, "bob") == {"round_8"}, "others' are not one's own"
-    there = {folder.name for folder in layout.checkpoints.iterdir()}
-    assert there == rounds_of(layout) | {"round_8"}, "no empty folders either"
+    found = {folder.name for folder in layout.checkpoints.iterdir()}
+    assert found == rounds_of(layout) | {"round_8"}, "no empty folders either"
     assert rounds_saved(layout) == 11, "the highest number, and not the last in the alphabet"
-    assert left_behind(layout) == []
+    assert not [*layout.temporary("alice").rglob("*")]
 
 
 def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
@@ -81,30 +77,46 @@ def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
     assert rounds_of(layout) == {"round_2"}
 
 
-DAMAGES = [None, b"", b"{", b"{}", b'{"schema_version":99}']
+def newest(layout: Layout) -> int:
+    """The rounds behind the checkpoint that a policy finds which needs its weights."""
+
+    def restore(folder: str) -> None:
+        try:
+            FakeSnapshot.read(folder)
+        except FileNotFoundError as error:
+            raise CheckpointError(str(error)) from None
+
+    return there(restore_newest(run_of(layout, "alice").store, "alice", restore)).rounds_done
 
 
-def damage(folder: Path, content: bytes | None) -> None:
-    (folder / "node.json").unlink()
-    if content is not None:
-        (folder / "node.json").write_bytes(content)
+DAMAGES: dict[str, tuple[str, bytes | None]] = {
+    "without state": ("node.json", None),
+    "empty": ("node.json", b""),
+    "torn": ("node.json", b"{"),
+    "of nobody": ("node.json", b"{}"),
+    "of a later version": ("node.json", b'{"schema_version":99}'),
+    "without weights": ("weights.txt", None),
+}
 
 
-@pytest.mark.parametrize("content", DAMAGES)
+@pytest.mark.parametrize(("file", "content"), DAMAGES.values(), ids=DAMAGES)
 def test_past_a_damaged_checkpoint_the_one_before_is_loaded_and_never_silently(
-    layout: Layout, content: bytes | None
+    layout: Layout, file: str, content: bytes | None
 ) -> None:
-    damage(save(layout, 2), content)
-    with pytest.raises(CheckpointError, match=r"round_2.*is damaged.*move it away"):
-        newest_checkpoint(layout, "alice")
+    damaged = save(layout, 2) / file
+    damaged.unlink()
+    if content is not None:
+        damaged.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"round_2.*is damaged.*move it away|weights.txt"):
+        newest(layout)
     save(layout, 1)
     with capture_logs() as logs:
-        found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 1
+        assert newest(layout) == 1
     (event,) = logs
     assert (event["event"], event["log_level"]) == ("checkpoint.damaged", "error")
     assert event["folder"].endswith("round_2/alice")
+    save(layout, 2)
+    assert newest(layout) == 2, "it is replaced when its round is saved again"
 
 
 def test_a_checkpoint_of_another_model_is_not_called_damaged_and_no_older_one_is_taken(layout: Layout) -> None:
@@ -117,29 +129,6 @@ def test_a_checkpoint_of_another_model_is_not_called_damaged_and_no_older_one_is
     with capture_logs() as logs, pytest.raises(CheckpointError, match="another model: set MODEL_NAME"):
         restore_newest(run_of(layout, "alice").store, "alice", restore)
     assert logs == []
-
-
-def test_a_checkpoint_whose_weights_do_not_load_is_passed_over_as_well(layout: Layout) -> None:
-    for rounds_done in (1, 2):
-        save(layout, rounds_done)
-    (layout.checkpoint(2, "alice") / "weights.txt").unlink()
-
-    class Strict(FakePolicy):
-        def restore(self, snapshot_dir: str) -> None:
-            try:
-                super().restore(snapshot_dir)
-            except FileNotFoundError as error:
-                raise CheckpointError(str(error)) from None
-
-    policy = Strict()
-    with capture_logs() as logs:
-        state = restore_newest(run_of(layout, "alice").store, "alice", policy.restore)
-    assert state is not None
-    assert (state.rounds_done, policy.weights) == (1, "after 1")
-    assert [log["event"] for log in logs] == ["checkpoint.damaged"]
-    save(layout, 2)
-    assert restore_newest(run_of(layout, "alice").store, "alice", policy.restore) is not None
-    assert policy.weights == "after 2", "a damaged one is replaced when its round is saved again"
 
 
 def test_another_nodes_checkpoint_in_this_nodes_place_is_a_damaged_one(layout: Layout) -> None:

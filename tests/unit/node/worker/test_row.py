@@ -16,7 +16,7 @@ from swarm.algo.advantages import std
 from swarm.algo.drawing import EMPTY, DrawnSample
 from swarm.node.round import to_train
 from swarm.node.worker.events import Train
-from swarm.node.worker.row import mean, mean_rewards, metrics_row
+from swarm.node.worker.row import mean_rewards, metrics_row
 from swarm.node.worker.steps import External, OpenedRound, Own, PlayedRound, Sampled, Updated
 from swarm.store.health import Room
 from swarm.types import (
@@ -76,21 +76,6 @@ def report(**more: Any) -> Updated:
     return Updated(TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, **more))
 
 
-def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:
-    row = make_row([make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")])
-    assert row["my_reward"] == pytest.approx(2 / 6)
-    assert row["task_rewards"] == {"arc_1d": 0.0, "bf": 0.5}
-    assert row["zero_advantage_local"] == 0.5
-    assert row["local_groups"] == 2
-    assert row["tokens_generated"] == 18
-
-
-def test_a_floor_that_a_task_gives_for_nothing_is_no_right_answer() -> None:
-    """Reward 0.01 for "no answer" was once counted as learning."""
-    row = make_row(own=[make_scored(0.01, 0.01, 0.01, 1.0)])
-    assert row["full_answer_rate"] == 0.25
-
-
 TAGGED: dict[str, tuple[list[ScoredGroup], object, float, dict[str, float]]] = {
     "each completion counts once": (
         [make_scored(1.0, 0.0, 0.0, 0.0, tagged=(True, True, False, False)), make_scored(1.0, 0.5, task="sums")],
@@ -130,67 +115,69 @@ def test_the_reward_is_the_tag_rate_times_the_reward_given_tagged(groups: list[l
         assert row["answer_tag_rate"] * row["reward_given_tagged"] == pytest.approx(row["my_reward"])
 
 
-def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
-    row = make_row([make_scored(0.0, 0.0)], [make_scored(1.0, 1.0, peer="bob", model="gpt2")])
-    assert (row["my_reward"], row["train_reward"]) == (0.0, 0.5)
-    assert (row["external_by_peer"], row["external_by_model"]) == ({"bob": 1}, {"gpt2": 1})
-
-
-def test_the_pool_is_counted_before_and_after_the_filter() -> None:
-    pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
-    sample = DrawnSample(pool, slots=3, of=3, enough=False)
-    gathered = Train(RoundKey(3), frozenset({"bob", "carol"}), frozenset({"bob"}), timed_out=False, late=False)
-    row = make_row(sample=sample, gathered=gathered)
-    assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
-    assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)
-
-
-def test_staleness_is_how_many_rounds_old_the_external_groups_were() -> None:
-    external = [make_scored(1.0, 0.0, round_=3), make_scored(1.0, 0.0, round_=1)]
-    assert make_row(external=external)["staleness"] == 1.0
-
-
-def test_a_round_without_anything_is_all_zeros() -> None:
-    row = make_row()
-    assert (row["my_reward"], row["train_reward"], row["finished_rate"], row["loss"]) == (0.0, 0.0, 0.0, 0.0)
-    assert mean([]) == 0.0
-
-
-def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
-    row = make_row(updated=report(updated=False), before=0.5, seconds={"generate": 2.0})
-    assert (row["loss"], row["grad_norm"], row["tokens_trained"], row["updated"]) == (0.25, 2.0, 7, False)
-    assert (row["seconds_generate"], row["seconds_wait"]) == (2.0, 1.5)
-
-
 EXTERNAL = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
+POOL = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
+LIKELY = tuple(Likeliness(*one) for one in ((-4.0, 4), (-9.0, 1), (-8.0, 4), (0.0, 0)))
+GRADIENT = GradientEstimate(square=-0.5, noise=2.0, alignment=math.inf, bias=None)
+FULL = Updated(None, MemoryUse(allocated=3, peak=4, total=10**15, free=10), Room(free=25, inodes=None, total=100))
+TOLD: dict[str, tuple[dict[str, Any], dict[str, object]]] = {
+    "the reward is the mean per completion over all own questions": (
+        {"own": [make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")]},
+        {"my_reward": pytest.approx(2 / 6), "task_rewards": {"arc_1d": 0.0, "bf": 0.5}, "zero_advantage_local": 0.5}
+        | {"local_groups": 2, "tokens_generated": 18},
+    ),
+    "a floor that a task gives for nothing, once counted as learning, is no right answer": (
+        {"own": [make_scored(0.01, 0.01, 0.01, 1.0)]},
+        {"full_answer_rate": 0.25},
+    ),
+    "external groups count in the trained mean and not in the own": (
+        {"own": [make_scored(0.0, 0.0)], "external": [make_scored(1.0, 1.0, peer="bob", model="gpt2")]},
+        {"my_reward": 0.0, "train_reward": 0.5, "external_by_peer": {"bob": 1}, "external_by_model": {"gpt2": 1}},
+    ),
+    "the pool is counted before and after the filter": (
+        {"sample": DrawnSample(POOL, slots=3, of=3, enough=False)},
+        {"pool_groups": 3, "pool_informative": 1},
+    ),
+    "who was heard and awaited": (
+        {"gathered": Train(RoundKey(3), frozenset({"bob", "carol"}), frozenset({"bob"}), timed_out=False, late=True)},
+        {"peers_heard": 2, "peers_awaited": 1, "gather_timed_out": False, "late": True},
+    ),
+    "staleness is how many rounds old the external groups were": (
+        {"external": [make_scored(1.0, 0.0, round_=3), make_scored(1.0, 0.0, round_=1)]},
+        {"staleness": 1.0},
+    ),
+    "a round without anything is all zeros, and what nobody knows is unset": (
+        {},
+        dict.fromkeys(("my_reward", "train_reward", "finished_rate", "loss"), 0.0)
+        | dict.fromkeys(("memory_total", "disk_used", "logprobs_by_peer", "gradient_square"), UNSET),
+    ),
+    "the trainer's report and the times of the steps": (
+        {"updated": report(updated=False), "before": 0.5, "seconds": {"generate": 2.0}},
+        {"loss": 0.25, "grad_norm": 2.0, "tokens_trained": 7, "updated": False, "gradient_square": UNSET}
+        | {"seconds_generate": 2.0, "seconds_wait": 1.5},
+    ),
+    "how likely the policy was to write what it took of each peer": (
+        {"external": EXTERNAL, "updated": report(external_likeliness=LIKELY)},
+        {"logprobs_by_peer": {"bob": -1.5, "carol": -9.0}},
+    ),
+    "what the gradient's parts say, as far as it is known and finite": (
+        {"external": EXTERNAL} | {"updated": report(gradient=GRADIENT, external_alignment=(1.0, -2.0, 4.0, math.nan))},
+        {"gradient_square": -0.5, "gradient_noise": 2.0, "gradient_alignment": UNSET, "gradient_bias": UNSET}
+        | {"gradient_alignment_by_peer": {"bob": 2.5, "carol": -2.0}},
+    ),
+    "how full device and disk are, no size beyond the largest that readers take": (
+        {"updated": FULL},
+        {"memory_allocated": 3, "memory_peak": 4, "memory_free": 10, "memory_total": 10**12, "memory_reserved": UNSET}
+        | {"disk_free": 25, "disk_used": 0.75},
+    ),
+}
+"""What a round was, and columns of its row."""
 
 
-def test_how_likely_the_policy_was_to_write_what_it_took_is_a_column_by_peer() -> None:
-    found = tuple(Likeliness(*one) for one in ((-4.0, 4), (-9.0, 1), (-8.0, 4), (0.0, 0)))
-    row = make_row(external=EXTERNAL, updated=report(external_likeliness=found))
-    assert row["logprobs_by_peer"] == {"bob": -1.5, "carol": -9.0}
-    assert make_row(external=EXTERNAL)["logprobs_by_peer"] is UNSET
-
-
-def test_what_the_gradients_parts_say_is_in_columns_as_far_as_it_is_known() -> None:
-    gradient = GradientEstimate(square=-0.5, noise=2.0, alignment=math.inf, bias=None)
-    alignment = (1.0, -2.0, 4.0, math.nan)
-    row = make_row(external=EXTERNAL, updated=report(gradient=gradient, external_alignment=alignment))
-    assert (row["gradient_square"], row["gradient_noise"]) == (-0.5, 2.0)
-    assert row["gradient_alignment"] is row["gradient_bias"] is UNSET, "JSON has no infinity"
-    assert row["gradient_alignment_by_peer"] == {"bob": 2.5, "carol": -2.0}
-    assert make_row(external=EXTERNAL, updated=report())["gradient_square"] is UNSET
-
-
-def test_how_full_device_and_disk_are_is_a_column_where_it_is_known() -> None:
-    row = make_row()
-    assert row["memory_total"] is row["disk_used"] is UNSET
-    memory, room = MemoryUse(allocated=3, peak=4, total=10**15, free=10), Room(free=25, inodes=None, total=100)
-    row = make_row(updated=Updated(None, memory, room))
-    assert (row["memory_allocated"], row["memory_peak"], row["memory_free"]) == (3, 4, 10)
-    assert row["memory_total"] == 10**12, "the largest that readers take"
-    assert row["memory_reserved"] is UNSET
-    assert (row["disk_free"], row["disk_used"]) == (25, 0.75)
+@pytest.mark.parametrize(("played", "columns"), TOLD.values(), ids=TOLD)
+def test_a_row_tells(played: dict[str, Any], columns: dict[str, object]) -> None:
+    row = make_row(**played)
+    assert {name: row[name] for name in columns} == columns
 
 
 def test_what_is_trained_on_carries_the_groups_own_advantages() -> None:
