@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from swarm.algo import registry
 from swarm.algo.losses import LOSSES, LossInputs, LossSettings, TokenCounts, denominator_of
 from swarm.config import LOSSES as NAMES
-from swarm.config.own_code import OwnCode
-from swarm.errors import ConfigError
 
 SETTINGS = LossSettings(clip_low=0.2, clip_high=0.28, kl_weight=0.1)
 COUNTS = TokenCounts(tokens=100, completions=7, max_new_tokens=20)
@@ -82,7 +78,7 @@ FORMULAS: dict[str, tuple[Callable[[Sequence[Row], Sequence[float]], list[float]
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", NAMES)
 @given(completions)
 def test_a_loss_is_the_formula_of_its_paper(name: str, drawn: list[tuple[Row, float]]) -> None:
     rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
@@ -155,26 +151,3 @@ def test_tokens_are_weighed_and_the_penalty_is_added_to_them(name: str) -> None:
     log_ratio = reference - torch.tensor([-1.0, -2.0]).double()
     penalty = 0.1 * (log_ratio.exp() - log_ratio - 1) / share  # "k3"
     torch.testing.assert_close(both, plain * weights + penalty)
-
-
-# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_the_names_of_the_settings_are_those_of_the_losses() -> None:
-    assert NAMES == tuple(LOSSES) == tuple(FORMULAS)
-
-
-def test_a_loss_of_ones_own_may_say_by_what_it_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_losses.py").write_text(
-        "from swarm.algo.losses import TokenLosses, divided_by, per_completion\n"
-        "@divided_by(per_completion)\n"
-        "def reinforce(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
-        "def plain(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    found = [registry.loss(OwnCode(f"my_losses:{name}")) for name in ("reinforce", "plain")]
-    assert [denominator_of(loss)(COUNTS) for loss in found] == [7, 100]
-    assert found[0](make_inputs([[(-2.0, 0.0)]], [3.0]), SETTINGS).loss.tolist() == [6.0]
-
-
-def test_a_loss_that_cannot_be_had_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"^SWARM_LOSS \(loss\): 'swarm.algo.losses:best' .*name one of grpo, "):
-        registry.loss(OwnCode("swarm.algo.losses:best"))
