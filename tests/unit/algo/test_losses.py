@@ -21,7 +21,9 @@ Row = list[tuple[float, float]]
 """(log-prob, old log-prob) of each token of one completion."""
 completions = st.lists(
     st.tuples(st.lists(st.tuples(finite, finite), min_size=1, max_size=4), finite), min_size=1, max_size=4
-)
+).map(lambda drawn: ([row for row, _ in drawn], [advantage for _, advantage in drawn]))
+Drawn = tuple[list[Row], list[float]]
+"""The completions, and an advantage for each."""
 
 
 def make_inputs(
@@ -80,11 +82,10 @@ FORMULAS: dict[str, tuple[Callable[[Sequence[Row], Sequence[float]], list[float]
 
 @pytest.mark.parametrize("name", NAMES)
 @given(completions)
-def test_a_loss_is_the_formula_of_its_paper(name: str, drawn: list[tuple[Row, float]]) -> None:
-    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
+def test_a_loss_is_the_formula_of_its_paper(name: str, drawn: Drawn) -> None:
     formula, divisor = FORMULAS[name]
-    losses = LOSSES[name](make_inputs(rows, advantages), SETTINGS)
-    torch.testing.assert_close(losses.loss.detach(), torch.tensor(formula(rows, advantages), dtype=torch.float64))
+    losses = LOSSES[name](make_inputs(*drawn), SETTINGS)
+    torch.testing.assert_close(losses.loss.detach(), torch.tensor(formula(*drawn), dtype=torch.float64))
     assert denominator_of(LOSSES[name])(COUNTS) == divisor
 
 
@@ -94,16 +95,13 @@ CLIPPED = sorted(set(FORMULAS) - {"cispo"})
 
 @pytest.mark.parametrize("name", CLIPPED)
 @given(completions)
-def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(
-    name: str, drawn: list[tuple[Row, float]]
-) -> None:
-    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
-    inputs = make_inputs(rows, advantages)
+def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(name: str, drawn: Drawn) -> None:
+    inputs = make_inputs(*drawn)
     losses = LOSSES[name](inputs, SETTINGS)
     losses.loss.sum().backward()
     assert inputs.logprobs.grad is not None
     slopes, clipped = list[float](), list[bool]()
-    for row, advantage in zip(rows, advantages, strict=True):
+    for row, advantage in zip(*drawn, strict=True):
         mean = sum(n - o for n, o in row) / len(row)
         for n, o in row:
             ratio = math.exp(mean if name == "gspo" else n - o)
@@ -119,14 +117,13 @@ def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(
 
 @given(completions, st.lists(st.booleans(), min_size=4, max_size=4), st.floats(-4, -0.1))
 def test_masked_grpo_is_grpo_without_unlikely_external_completions_of_negative_advantage(
-    drawn: list[tuple[Row, float]], own: list[bool], floor: float
+    drawn: Drawn, own: list[bool], floor: float
 ) -> None:
-    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
-    inputs = make_inputs(rows, advantages)
-    own_M = torch.tensor(own[: len(rows)])[inputs.completion]
+    inputs = make_inputs(*drawn)
+    own_M = torch.tensor(own[: len(drawn[0])])[inputs.completion]
     losses = LOSSES["grpo_masked"](inputs._replace(own=own_M), SETTINGS._replace(mask_below=floor))
     expected: list[float] = []
-    for row, advantage, mine in zip(rows, advantages, own, strict=False):
+    for row, advantage, mine in zip(*drawn, own, strict=False):
         mean = sum(old for _, old in row) / len(row)
         if abs(mean - floor) < 1e-9:
             return
