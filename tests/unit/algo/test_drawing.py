@@ -60,6 +60,7 @@ def seeded(seed: int, slots: int = SLOTS) -> Ranks[str]:
     return lambda peer: ranks(peer, slots)
 
 
+places = st.tuples(st.sampled_from("abcdefgh"), st.integers(0, SLOTS - 1))
 kinds = st.dictionaries(st.sampled_from("abcdefgh"), st.text("iu", max_size=SLOTS), max_size=8)
 
 
@@ -97,8 +98,8 @@ def test_over_all_orders_what_is_said_of_the_pool_is_true_on_average(letters: tu
         share = Fraction(sample.of, sample.slots - (len(sample.groups) - len(sample.judged)))
         informative.append(share * sum(is_informative(s.rewards) for s in sample.judged))
         groups.append(share * len(sample.judged))
-    assert fmean(informative) == pytest.approx("".join(letters).count("i"))
-    assert fmean(groups) == pytest.approx(len(pool))
+    assert sum(informative) == len(informative) * "".join(letters).count("i")
+    assert sum(groups) == len(groups) * len(pool)
 
 
 def test_any_order_of_slots_is_as_likely() -> None:
@@ -185,9 +186,7 @@ def test_enough_is_found_where_there_is_enough_and_else_all_of_it(
         assert (sample.pool_groups, sample.pool_informative) == (sum(map(len, letters.values())), there)
 
 
-@given(
-    kinds, st.integers(1, 8), st.integers(), st.sets(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, SLOTS - 1)))
-)
+@given(kinds, st.integers(1, 8), st.integers(), st.sets(places))
 def test_what_was_known_before_makes_no_difference(
     letters: dict[str, str], count: int, seed: int, known: set[tuple[str, int]]
 ) -> None:
