@@ -190,7 +190,8 @@ class _Situation:
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
         memories = self.memories(size, checkpointing)
-        models, alike = len(memories), []
+        models = len(memories)
+        alike = []
         held = Counter((process.start % models, len(process)) for process in in_processes(nodes, self.processes))
         for (first, count), processes in held.items():
             dealt = [memories[node % models] for node in range(first, first + count)]
