@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.algo.samplers import OwnRewards
+from swarm.algo.sampling import OwnRewards
 from swarm.plugins.lab.learnability import LEAST
 
 NODES, TABLES, FACTS, ANSWERS, SAMPLES = 3, 6, 16, 8, 8

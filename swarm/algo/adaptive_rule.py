@@ -160,21 +160,15 @@ class Split(NamedTuple):
     """What J was rounded from."""
 
 
-def rounded_split(total: int, wanted: float, rng: Random) -> Split:
+def rounded_split(total: int, wanted: float, rng: Random | None) -> Split:
     """I + J = total, with J rounded up as often as its fraction says, so that 3.6 is 3.6 in the mean.
 
     Args:
         total: N, at least 1.
         wanted: J before rounding; cut off to [0, N - 1], so that a node always asks itself something.
+        rng: what says how often; None: J is rounded to the nearest whole number, halves to the even one.
     """
     continuous = clip(wanted, 0.0, total - 1.0)
     whole = int(continuous)
-    external = whole + (rng.random() < continuous - whole)
-    return Split(total - external, external, continuous)
-
-
-def nearest_split(total: int, wanted: float) -> Split:
-    """I + J = total, with J rounded to the nearest whole number, halves to the even one. Arguments as above."""
-    continuous = clip(wanted, 0.0, total - 1.0)
-    external = round(continuous)
+    external = round(continuous) if rng is None else whole + (rng.random() < continuous - whole)
     return Split(total - external, external, continuous)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.samplers import PeerQuota
+from swarm.algo.sampling import PeerQuota
 from swarm.algo.seeds import purpose_text
 from swarm.types import ScoredGroup
 

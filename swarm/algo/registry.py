@@ -1,6 +1,6 @@
 """Functions by the name in the settings: one of ours, or `package.module:function` of the user's own.
 
-    sampler              swarm.algo.samplers.Sampler
+    sampler              swarm.algo.sampling.Sampler
     adaptive_rule        a function of RuleSettings that gives a swarm.algo.adaptive_rule.Rule
     loss                 swarm.algo.losses.Loss
     advantage_scaling    swarm.algo.advantages.Scaling
@@ -19,7 +19,7 @@ from swarm.algo.adaptive_rule import Rule, RuleSettings
 from swarm.algo.advantages import SCALINGS, Scaling
 from swarm.algo.literal_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.losses import LOSSES, Loss
-from swarm.algo.samplers import SAMPLERS, UNIFORM, Sampler
+from swarm.algo.sampling import SAMPLERS, UNIFORM, Sampler
 from swarm.config import ADAPTIVE_RULES, variable
 from swarm.config.own_code import load, own_code
 from swarm.config.settings import to_type

@@ -30,7 +30,6 @@ from swarm.config.sources import Given
 from swarm.config.sources import given as given_settings
 from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
-from swarm.planner.open_files import problem as open_files_problem
 from swarm.planner.open_files import raise_limit
 from swarm.planner.planner import problems, refusal
 from swarm.policy.embedded import FOR_OTHERS, all_embedded, any_embedded, made_for
@@ -58,15 +57,13 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
 
     Raises:
         StoreError: nobody can write there.
-        ConfigError: no node of this name or role can, from this machine; or it has too few open files.
+        ConfigError: no node of this name or role can, from this machine.
         ModelError: a model cannot be had, or a device not be used; all of them, a line each. NoModelError: the same,
             and no hub was asked, so that trying again is of no use.
     """
     known = list(nodes)
     if here:
         raise_limit()
-        if few := open_files_problem():
-            raise ConfigError(few)
     for name in {node.experiment for node in known}:
         if why := why_reserved(name):
             raise ConfigError(f"{variable('experiment')}: {why}")

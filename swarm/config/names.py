@@ -15,7 +15,7 @@ from swarm.types import FIRST_FAMILY
 JUDGE = "judge"
 """The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
 SAMPLERS = ("uniform", "whole-pool", "informative", "balanced")
-"""Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
+"""Named here for the messages; what they do is in swarm.algo.sampling. Others are named `package.module:function`."""
 LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo", "grpo_masked")
 """Named here for the messages; what they do is in swarm.algo.losses. Others are named `package.module:function`."""
 ADVANTAGE_SCALINGS = ("std", "none", "std_sample", "std_batch")

@@ -12,18 +12,16 @@ process or a warning of something shared, goes to the files of all. A fatal sign
 Files are written by a thread each, so that a folder that hangs holds up nobody who says something (swarm.lines). What
 was said is in the file a moment later, and at the end of the process; a kill -9 takes the lines of that moment.
 
-formatting ◀ routing ◀ files ◀ crashes ◀ configure
+formatting ◀ files ◀ configure
 
 Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
 """
 
 import structlog
 
-from swarm.logs.configure import NodeLog, configure_logging
-from swarm.logs.crashes import record_failure
+from swarm.logs.configure import NodeLog, configure_default, configure_logging, get_logger, record_failure
 from swarm.logs.files import begin_files, flush_files
 from swarm.logs.formatting import logging_as
-from swarm.logs.routing import configure_default, get_logger
 
 __all__ = ["NodeLog", "begin_files", "configure_logging", "flush_files", "get_logger", "logging_as", "record_failure"]
 

@@ -11,16 +11,32 @@ import io
 import logging
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TextIO
 
 from swarm.lines import BufferedLog, LogFile
 from swarm.logs.formatting import as_bytes, concerns
-from swarm.logs.routing import handling
 
 _LONGEST_UNFINISHED_LINE = 64 * 1024
 """Characters without a newline that the tee holds back before it writes them all the same."""
+
+
+@contextmanager
+def handling(handler: logging.Handler, level: int) -> Iterator[None]:
+    """The handler gets the root logger's records from this level up."""
+    handler.setLevel(level)
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+
+
+def put_in_place(undo: ExitStack, owner: object, name: str, value: object) -> None:
+    """Sets an attribute, until `undo` gives back what it was."""
+    undo.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
 
 
 def begin_files(node_id: str) -> None:
@@ -53,20 +69,14 @@ def keep_file(
     """Give a node one of its files. Raises StoreError if it cannot be opened."""
 
     def note(dropped: int) -> bytes:
-        return as_bytes(
-            formatter.format(_warning_of("log.lines_dropped", count=dropped, reason="they could not be written"))
-        )
+        """A record of our own, which goes to this file alone."""
+        record = logging.LogRecord(__package__, logging.WARNING, __file__, 0, "log.lines_dropped", None, None)
+        record.__dict__.update(count=dropped, reason="they could not be written")
+        return as_bytes(formatter.format(record))
 
     lines = undo.enter_context(BufferedLog(opener, note, held=held))
     undo.enter_context(handling(FileHandler(lines, formatter, node_id), level))
     return lines
-
-
-def _warning_of(event: str, **more: object) -> logging.LogRecord:
-    """Returns a record of our own that goes to one file alone."""
-    record = logging.LogRecord(__package__, logging.WARNING, __file__, 0, event, None, None)
-    record.__dict__.update(more)
-    return record
 
 
 class FileHandler(logging.Handler):
@@ -90,11 +100,9 @@ class FileHandler(logging.Handler):
 def tee_prints(undo: ExitStack, lines: BufferedLog, node_id: str) -> None:
     """Several nodes' tees stand one behind the other; each lets everything through to the terminal."""
     for name in ("stdout", "stderr"):
-        original: TextIO = getattr(sys, name)
-        tee = Tee(original, lines, node_id)
-        undo.callback(setattr, sys, name, original)
+        tee = Tee(getattr(sys, name), lines, node_id)
+        put_in_place(undo, sys, name, tee)
         undo.callback(tee.finish)
-        setattr(sys, name, tee)
 
 
 class Tee(io.TextIOBase):
@@ -117,10 +125,10 @@ class Tee(io.TextIOBase):
     def _keep(self, text: str) -> None:
         with self._lock:
             *lines, self._pending = (self._pending + text).split("\n")
-            if len(self._pending) > _LONGEST_UNFINISHED_LINE:
-                lines, self._pending = [*lines, self._pending], ""
             for line in lines:
                 self._append(line)
+        if len(self._pending) > _LONGEST_UNFINISHED_LINE:
+            self.finish()
 
     def flush(self) -> None:
         with suppress(OSError):

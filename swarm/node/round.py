@@ -28,8 +28,7 @@ from anyio.abc import TaskGroup
 
 from swarm.algo.advantages import Scaling, group_advantages
 from swarm.algo.registry import advantage_scaling, sampler
-from swarm.algo.samplers import OwnRewards, knowing
-from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_external, winners
+from swarm.algo.sampling import OwnRewards, first_of_each_peer, knowing, most_of_peer, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
 from swarm.node.sharing.intake import Intake, WantedDraw

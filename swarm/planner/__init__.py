@@ -8,7 +8,7 @@ node_memory       the memory of one node, by part; the longest prompts, as measu
 footprint         the activations of a micro-batch of any size; of known models from a table
 trace             in a child: one update on tensors without data, which says so for any model
 shape             the sizes of a model, from its files
-open_files        how many files a process may have open: raised, or refused
+open_files        how many files a process may have open: raised
 device_memory     total and free memory of a device, of one that is not on this machine, too
 free_memory       free memory of this machine; its one reader
 """

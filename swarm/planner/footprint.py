@@ -159,9 +159,7 @@ def trace_in_child(settings: Settings, *, bf16: bool) -> Footprint:
         done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=_TIMEOUT_S)
         return forms.decode(done.stdout, Footprint)
     except subprocess.TimeoutExpired as error:
-        raise ModelError(f"model {settings.model[0]!r}: its activations cannot be traced: {error}") from error
+        why = str(error)
     except msgspec.MsgspecError:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise ModelError(
-            f"model {settings.model[0]!r}: its activations cannot be traced: {said[-1] if said else 'it said nothing'}"
-        ) from None
+        why = ["it said nothing", *done.stderr.decode("utf-8", "replace").strip().splitlines()][-1]
+    raise ModelError(f"model {settings.model[0]!r}: its activations cannot be traced: {why}")

@@ -80,8 +80,5 @@ def _cgroup_files(root: Path) -> Iterator[tuple[Path, str, str]]:
         mount = root / "sys/fs/cgroup" / ("memory" if controllers else "")
         names = ("memory.usage_in_bytes", "memory.limit_in_bytes") if controllers else ("memory.current", "memory.max")
         folder = mount / path.lstrip("/")
-        while True:
-            yield folder, *names
-            if folder == mount or mount not in folder.parents:
-                break
-            folder = folder.parent
+        for above in (folder, *folder.parents[: len(folder.parts) - len(mount.parts)]):
+            yield above, *names

@@ -1,4 +1,4 @@
-"""Raises how many files a process may have open at once, as far as is allowed, and refuses too few."""
+"""Raises how many files a process may have open at once, as far as is allowed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sys
 
 ENOUGH = 4096
 """Files of several nodes in one process."""
-LEAST = 64
-"""One node has some 20 open, and as many more for moments."""
 
 
 def limit() -> float:
@@ -32,13 +30,3 @@ def raise_limit() -> None:
     most = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if most > limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def problem() -> str:
-    """Returns why a node cannot run with this limit; empty if it can."""
-    if limit() >= LEAST:
-        return ""
-    return (
-        f"a node needs {LEAST} open files, this process may have {limit():.0f}: type `ulimit -n {ENOUGH}` before the "
-        "start, or raise the hard limit (limits.conf, LimitNOFILE of systemd)"
-    )

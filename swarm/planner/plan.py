@@ -190,17 +190,15 @@ class _Situation:
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
         memories = self.memories(size, checkpointing)
+        models = len(memories)
         alike = []
-        for (first, held), count in self._alike(nodes, len(memories)).items():
-            dealt = [memories[node % len(memories)] for node in range(first, first + held)]
-            together = 1 if self.settings.adapter.kind == "none" else -(-held // len(memories))
+        held = Counter((process.start % models, len(process)) for process in in_processes(nodes, self.processes))
+        for (first, count), processes in held.items():
+            dealt = [memories[node % models] for node in range(first, first + count)]
+            together = 1 if self.settings.adapter.kind == "none" else -(-count // models)
             working = self.memories(size, checkpointing, together) if together > 1 else dealt
-            alike.append(_AlikeProcesses(count, dealt, working))
+            alike.append(_AlikeProcesses(processes, dealt, working))
         return tuple(_parts(alike, self.settings, self.device))
-
-    def _alike(self, nodes: int, models: int) -> dict[tuple[int, int], int]:
-        """Returns how many processes there are, by the model of their first node and how many nodes they hold."""
-        return Counter((process.start % models, len(process)) for process in in_processes(nodes, self.processes))
 
     def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:
         return [
@@ -239,34 +237,41 @@ class _AlikeProcesses(NamedTuple):
 def _parts(alike: Sequence[_AlikeProcesses], settings: Settings, device: DeviceMemory) -> Iterator[Part]:
     """Yields the lines of a plan, those of one node being the largest model's."""
     largest = max((memory for one in alike for memory in one.nodes), key=lambda memory: memory.peak)
-    processes = sum(one.processes for one in alike)
+
+    def total(of_process: Callable[[_AlikeProcesses], int]) -> int:
+        return sum(one.processes * of_process(one) for one in alike)
 
     def of_nodes(need: Callable[[NodeMemory], int]) -> int:
-        return sum(one.processes * sum(map(need, one.nodes)) for one in alike)
+        return total(lambda one: sum(map(need, one.nodes)))
+
+    def kept(title: str) -> int:
+        return of_nodes(lambda node: node.kept.get(title, 0))
 
     if largest.base:
-        bases = [one.processes * sum({node.model: node.base for node in one.nodes}.values()) for one in alike]
-        yield Part(name="frozen base", one=largest.base, all=sum(bases))
+        bases = total(lambda one: sum({node.model: node.base for node in one.nodes}.values()))
+        yield Part(name="frozen base", one=largest.base, all=bases)
     for name in _RESIDENT:
         if one_node := getattr(largest, name):
             yield Part(name=name, one=one_node, all=of_nodes(attrgetter(name)))
     if largest.buffers:
-        buffers = sum(one.processes * sum(memory.buffers for memory in one.working) for one in alike)
+        buffers = total(lambda one: sum(memory.buffers for memory in one.working))
         yield Part(name="static buffers", one=largest.buffers, all=buffers)
     lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
-    update = max(one.beyond for one in alike) if lease else sum(one.processes * one.beyond for one in alike)
-    yield Part(name="generation", one=largest.generation, all=sum(one.processes * one.generation for one in alike))
+    beyond = attrgetter("beyond")
+    update = max(map(beyond, alike)) if lease else total(beyond)
+    yield Part(name="generation", one=largest.generation, all=total(attrgetter("generation")))
     yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
+    processes = total(lambda one: 1)
     if device.is_gpu:
         yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
-    yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
-    yield Part(name="scorer", one=largest.scorers, all=processes * largest.scorers, on_host=device.is_gpu)
-    for title, one_node in largest.kept.items():
-        kept = sum(one.processes * sum(memory.kept.get(title, 0) for memory in one.nodes) for one in alike)
-        yield Part(name=title, one=one_node, all=kept, on_host=device.is_gpu)
-    yield Part(
-        name="checkpoint copy", one=largest.snapshot, all=of_nodes(attrgetter("snapshot")), on_host=device.is_gpu
-    )
+    on_host = [
+        ("process", PROCESS + COMMON, processes * PROCESS + COMMON),
+        ("scorer", largest.scorers, processes * largest.scorers),
+        *((title, one_node, kept(title)) for title, one_node in largest.kept.items()),
+        ("checkpoint copy", largest.snapshot, of_nodes(attrgetter("snapshot"))),
+    ]
+    for name, one_node, all_nodes in on_host:
+        yield Part(name=name, one=one_node, all=all_nodes, on_host=device.is_gpu)
 
 
 def _usable(free: int) -> int:

@@ -8,8 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from swarm.algo.samplers import Sampler
-from swarm.algo.sampling import sample_external
+from swarm.algo.sampling import Sampler, sample_external
 from swarm.config import Settings
 from swarm.node import round as round_
 from swarm.node.base.context import NodeContext

@@ -75,51 +75,39 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(tmp_path)
 
 
-@contextmanager
-def a_library(name: str) -> Iterator[logging.Logger]:
-    """A library logger that keeps to itself, as transformers' does."""
-    library, own = logging.getLogger(name), io.StringIO()
-    library.addHandler(logging.StreamHandler(own))
-    library.propagate = False
-    yield library
-    assert own.getvalue() == ""
-
-
 def test_an_event_reaches_all_three_readers(logs: Logs) -> None:
-    with logs.configure():
-        log.info("round.finished", round=3, reward=0.5)
+    """Its own keys do not replace time, level and node; what is bound to the context is on it, too."""
+    with logs.configure(), structlog.contextvars.bound_contextvars(stage=7):
+        log.info("round.finished", round=3, reward=0.5, level="odd", timestamp="never", node_id="other")
     (event,) = logs.events()
-    assert abs(event.pop("timestamp") - Path(logs.events_file).stat().st_mtime) < 5
-    assert event == {
-        "level": "info",
-        "event": "round.finished",
-        "node_id": "n1",
-        "logger": "swarm.test",
-        "round": 3,
-        "reward": 0.5,
-    }
+    assert abs(event.pop("timestamp") - logs.events_file.stat().st_mtime) < 5
+    said = {"level": "info", "event": "round.finished", "node_id": "n1", "logger": "swarm.test"}
+    assert event == said | {"round": 3, "reward": 0.5, "stage": 7}
     for text in (logs.terminal.getvalue(), logs.stdout()):
         assert "round.finished" in text
         assert "reward=0.5" in text
         assert "\x1b" not in text
 
 
-def test_libraries_warnings_and_formats_of_logging_are_events_too(logs: Logs) -> None:
+def test_what_libraries_say_is_an_event_once_also_of_one_that_keeps_to_itself_or_has_formatted_it(logs: Logs) -> None:
+    """As transformers does; it is imported after the logs are configured, and is ours from the next event on."""
+    own, loner, chatty = io.StringIO(), logging.getLogger("test_logs.loner"), logging.getLogger("test_logs.chatty")
     with logs.configure(), warnings.catch_warnings():
+        loner.addHandler(logging.StreamHandler(own))
+        loner.propagate = False
+        chatty.addHandler(formatting := logging.StreamHandler(io.StringIO()))
+        formatting.setFormatter(logging.Formatter("%(message)s"))
         warnings.simplefilter("always")
-        logging.getLogger("some.library").info("read %d files", 3, extra={"folder": "x"})
+        chatty.info("read %d files", 3, extra={"folder": "x"})
+        loner.warning("hello")
         warnings.warn("be careful", stacklevel=1)
-    library, warning = logs.events()
-    assert (library["event"], library["logger"], library["folder"]) == ("read 3 files", "some.library", "x")
+    chatty.removeHandler(formatting)
+    library, alone, warning = logs.events()
+    assert (library["event"], library["logger"], library["folder"]) == ("read 3 files", "test_logs.chatty", "x")
+    assert "message" not in library
+    assert (alone["event"], own.getvalue()) == ("hello", "")
     assert (warning["logger"], warning["level"]) == ("py.warnings", "warning")
     assert "be careful" in warning["event"]
-
-
-def test_a_library_that_keeps_to_itself_is_brought_back(logs: Logs) -> None:
-    with logs.configure(level="error"), a_library("test_logs.loner") as library:
-        log.info("model.loaded")  # the library was imported meanwhile; from the next event on, it is ours
-        library.warning("hello")
-    assert logs.names() == ["model.loaded", "hello"]
 
 
 def test_the_level_filters_the_terminal_and_not_the_folder(logs: Logs) -> None:
@@ -149,14 +137,6 @@ def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, logs: Logs, monkeypatch
     assert surrogate["text"] == "\\ud800"
     assert "cannot be shown" in unshowable["value"]
     assert recursive["value"] == "[[...]]"
-
-
-def test_an_events_own_keys_do_not_replace_time_level_and_node(logs: Logs) -> None:
-    with logs.configure():
-        log.info("x", level="odd", timestamp="never", node_id="other")
-    (event,) = logs.events()
-    assert (event["level"], event["node_id"]) == ("info", "n1")
-    assert isinstance(event["timestamp"], float)
 
 
 def test_what_is_printed_is_in_stdout_log_line_by_line(logs: Logs, capsys: Said) -> None:
@@ -213,16 +193,6 @@ def test_closing_puts_everything_back(tmp_path: Path) -> None:
     assert state() == before
 
 
-def test_a_torn_last_line_is_left_alone_on_its_line(logs: Logs) -> None:
-    logs.events_file.parent.mkdir(parents=True)
-    logs.events_file.write_bytes(b'{"event": "torn')
-    with logs.configure():
-        log.info("after")
-    torn, after = logs.events_file.read_bytes().splitlines()
-    assert torn == b'{"event": "torn'
-    assert json.loads(after)["event"] == "after"
-
-
 def test_a_log_file_that_cannot_be_opened_is_a_folder_error(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where a folder should be")
     before = sys.stdout, list(logging.root.handlers)
@@ -248,27 +218,29 @@ def test_many_threads_tear_no_line(logs: Logs) -> None:
     assert sorted((e["thread"], e["step"]) for e in logs.events()) == [(n, s) for n in range(4) for s in range(50)]
 
 
-def test_a_crash_that_leaves_the_process_is_recorded(logs: Logs) -> None:
-    with pytest.raises(ZeroDivisionError), logs.configure():
-        1 / 0  # noqa: B018
-    (event,) = logs.events()
-    assert (event["event"], event["level"]) == ("process.crashed", "critical")
-    assert event["exception"].endswith("ZeroDivisionError: division by zero")
-    assert "ZeroDivisionError: division by zero" in logs.stdout()
-
-
-def test_an_error_made_on_purpose_is_no_crash(logs: Logs) -> None:
-    with pytest.raises(ConfigError), logs.configure():
-        raise ConfigError("SEED must be a number")
-    (event,) = logs.events()
-    assert (event["event"], event["error"]) == ("process.failed", "SEED must be a number")
-    assert "exception" not in event
-
-
-def test_ctrl_c_is_no_crash(logs: Logs) -> None:
-    with pytest.raises(KeyboardInterrupt), logs.configure():
-        raise KeyboardInterrupt
-    assert logs.events() == []
+@pytest.mark.parametrize(
+    ("failure", "begun", "logged"),
+    [
+        (ZeroDivisionError, True, [("process.crashed", "critical")]),
+        (ScoringError, False, [("process.failed", "error")]),
+        (ExperimentError, True, [("process.failed", "error")]),
+        (KeyboardInterrupt, True, []),
+        *((refusal, False, []) for refusal in (ConfigError, DuplicateNodeError, ExperimentError, KeyboardInterrupt)),
+    ],
+)
+def test_who_fails_says_why_in_the_log_and_who_is_refused_before_it_has_a_name_on_its_terminal_alone(
+    logs: Logs, failure: type[BaseException], begun: bool, logged: list[tuple[str, str]]
+) -> None:
+    """A crash with its traceback, an error on purpose without; Ctrl-C is neither."""
+    with pytest.raises(failure), logs.configure(held=True):  # noqa: PT012 - both belong to it
+        if begun:
+            begin_files("n1")
+        raise failure("such words")
+    assert [(event["event"], event["level"]) for event in logs.events()] == logged
+    assert ["such words" in event["error"] for event in logs.events()] == [True] * len(logged)
+    assert ("such words" in logs.terminal.getvalue()) is issubclass(failure, Exception)
+    tracebacks = [event.get("exception", "").endswith("ZeroDivisionError: such words") for event in logs.events()]
+    assert any(tracebacks) is ("ZeroDivisionError: such words" in logs.stdout()) is (failure is ZeroDivisionError)
 
 
 def test_a_crash_in_a_thread_is_recorded(logs: Logs) -> None:
@@ -300,28 +272,6 @@ def test_before_any_configuration_events_go_to_stderr() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_context_variables_are_on_every_event(logs: Logs) -> None:
-    with logs.configure(), structlog.contextvars.bound_contextvars(round=7):
-        log.info("x")
-    assert logs.events()[0]["round"] == 7
-
-
-def test_a_librarys_line_is_not_repeated_because_it_was_formatted_before(tmp_path: Path) -> None:
-    events = tmp_path / "training_events.jsonl"
-    logger = logging.getLogger("chatty")
-    chatty = logging.StreamHandler(io.StringIO())
-    chatty.setFormatter(logging.Formatter("%(message)s"))
-    logger.addHandler(chatty)
-    try:
-        with configure_logging([log_in(tmp_path, "n", events.name)], level="error", stream=io.StringIO()):
-            logger.warning("once %s", "only")
-    finally:
-        logger.removeHandler(chatty)
-    (line,) = [json.loads(line) for line in events.read_text().splitlines()]
-    assert line["event"] == "once only"
-    assert "message" not in line
-
-
 # ── a file that refuses, and a file that is another's ───────────────────────────────────────────────────────────────
 @contextmanager
 def a_full_disk(monkeypatch: Patch) -> Iterator[None]:
@@ -339,7 +289,9 @@ def a_full_disk(monkeypatch: Patch) -> Iterator[None]:
         flush_files(PATIENCE)
 
 
-def test_lines_that_do_not_fit_are_written_later_in_order(logs: Logs, monkeypatch: Patch, capsys: Said) -> None:
+def test_lines_that_do_not_fit_are_written_later_in_order_or_at_the_end(
+    logs: Logs, monkeypatch: Patch, capsys: Said
+) -> None:
     with logs.configure():
         log.info("before")
         flush_files(PATIENCE)
@@ -349,17 +301,12 @@ def test_lines_that_do_not_fit_are_written_later_in_order(logs: Logs, monkeypatc
             print("printed meanwhile")
         assert logs.names() == ["before"], "no half lines"
         log.info("after")
-    assert [e.get("number", e["event"]) for e in logs.events()] == ["before", 0, 1, 2, 3, 4, "after"]
-    assert "printed meanwhile\n" in logs.stdout()
-    assert "Logging error" not in capsys.readouterr().err
-
-
-def test_lines_that_still_wait_at_the_end_are_tried_once_more(logs: Logs, monkeypatch: Patch) -> None:
-    with logs.configure():
-        log.info("first.words")
+        flush_files(PATIENCE)
         with a_full_disk(monkeypatch):
             log.info("last.words")
-    assert logs.names() == ["first.words", "last.words"]
+    assert [e.get("number", e["event"]) for e in logs.events()] == ["before", *range(5), "after", "last.words"]
+    assert "printed meanwhile\n" in logs.stdout()
+    assert "Logging error" not in capsys.readouterr().err
 
 
 def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -394,53 +341,27 @@ def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(log
     assert "printed early\n" in logs.stdout()
 
 
-@pytest.mark.parametrize(
-    ("failure", "has_a_name", "logged"),
-    [
-        (ScoringError, False, True),
-        (ExperimentError, True, True),
-        *((refusal, False, False) for refusal in (ConfigError, DuplicateNodeError, ExperimentError, KeyboardInterrupt)),
-    ],
-)
-def test_who_fails_says_why_in_the_log_and_who_is_refused_before_it_has_a_name_on_its_terminal_alone(
-    logs: Logs, failure: type[BaseException], has_a_name: bool, logged: bool
-) -> None:
-    with pytest.raises(failure), logs.configure(held=True):  # noqa: PT012 - both belong to it
-        if has_a_name:
-            begin_files("n1")
-        raise failure("such words")
-    assert logs.names() == ["process.failed"] * logged
-    assert logged or ("such words" in logs.terminal.getvalue()) is issubclass(failure, Exception)
-
-
 # ── one line, exactly once ──────────────────────────────────────────────────────────────────────────────────────────
-def test_a_line_whose_fsync_failed_is_there_once_after_the_next_attempt(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_durable_line_is_there_once_and_synced_whatever_failed_before(tmp_path: Path, monkeypatch: Patch) -> None:
     file = tmp_path / "a.jsonl"
-    append(file, b"1", durable=True)
 
-    def failing(fd: int) -> None:
+    def failing(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    for also_broken in ([], ["ftruncate"]):
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "fsync", failing)
-            for name in also_broken:
-                broken.setattr(os, name, lambda *_: failing(0))
+    for broken in (["fsync"], ["fsync", "ftruncate"]):
+        file.write_bytes(b"1\n")
+        with monkeypatch.context() as patch:
+            for name in broken:
+                patch.setattr(os, name, failing)
             with pytest.raises(StoreError, match="Input/output"):
                 append(file, b"2", durable=True)
-        append(file, b"2", durable=True)
-        assert file.read_bytes() == b"1\n2\n"
-        file.write_bytes(b"1\n")
-
-
-def test_a_line_that_is_there_and_perhaps_not_on_disk_is_brought_there(tmp_path: Path, monkeypatch: Patch) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_bytes(b"1\n")
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    append(file, b"1", durable=True)
-    assert file.read_bytes() == b"1\n"
-    assert len(synced) == 1
+        synced: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", synced.append)
+            append(file, b"2", durable=True)
+            assert (file.read_bytes(), len(synced)) == (b"1\n2\n", 1)
+            append(file, b"2", durable=True)
+            assert (file.read_bytes(), len(synced)) == (b"1\n2\n", 2), "it may not be on disk yet"
 
 
 def test_only_half_a_line_is_cut_off_however_long(tmp_path: Path) -> None:

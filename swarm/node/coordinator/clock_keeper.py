@@ -28,6 +28,7 @@ from swarm.node.base.looking import LogOnce, Rhythm, until_readable
 from swarm.node.base.presence import PROOF_BEATS, Heartbeats, PeersSeen, Presence, names_and_keys
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
+    RESTORED,
     CoordinatorLook,
     CoordinatorMachine,
     FolderClock,
@@ -51,6 +52,8 @@ MOST_NAMED = 64
 """Nodes that an event names."""
 MOST_CLAIMS = 2
 """Rounds ahead of the clock, which live workers say that they are in, that are looked at."""
+RESUMED = "resumed"
+"""Reason of a state that is held until workers are there."""
 DOUBTS_APART = 4.0
 """Liveness timeouts between two times that a coordinator waits for another to show that it lives."""
 
@@ -73,13 +76,8 @@ class Observer:
         """Other coordinators that have been seen to live, and are registered still."""
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
-        cadence = ctx.settings.cadence
-        self._max_age = cadence.heartbeat_interval if ctx.settings.sparing else 0.0
+        self._max_age = ctx.settings.cadence.heartbeat_interval if ctx.settings.sparing else 0.0
         """Seconds for which what was seen of peers is good enough."""
-        self._max_age_beside = cadence.heartbeat_interval
-        """The same, of rounds besides the one in hand."""
-        self._max_age_before = cadence.liveness_timeout / (1 if ctx.settings.sparing else 4)
-        """The same, of those before."""
         self.good_for = 0.0
         """Seconds for which another look would find the listings of the last one."""
         self._own_state: tuple[float, StateFile] | None = None
@@ -206,7 +204,8 @@ class Observer:
         """Returns who submitted; nobody where the folder cannot be listed, as when a stranger put a link there: the
         interval ends then."""
         try:
-            nodes = self._submissions.of(key, self._max_age_beside if max_age is None else max_age)
+            usual = self._ctx.settings.cadence.heartbeat_interval
+            nodes = self._submissions.of(key, usual if max_age is None else max_age)
         except StoreError as error:
             self._unlistable.found(error)
             return frozenset()
@@ -216,7 +215,8 @@ class Observer:
     def _before(self, key: RoundKey) -> frozenset[str]:
         before = range(max(0, key.round - MOST_EMPTY), key.round)
         self._submissions.forget_before(before.start)
-        return frozenset[str]().union(*(self._submitted(RoundKey(round_), self._max_age_before) for round_ in before))
+        max_age = self._ctx.settings.cadence.liveness_timeout / (1 if self._ctx.settings.sparing else 4)
+        return frozenset[str]().union(*(self._submitted(RoundKey(round_), max_age) for round_ in before))
 
     def _rival(self, peers: list[PeerFile], state: StateFile | None) -> str | None:
         """Returns a coordinator active whose claim is the older one, which both can see.
@@ -296,7 +296,7 @@ class ClockKeeper:
         if write := self._machine.resume(key):
             await self._write(write)
         elif state or problem or key > RoundKey(0):
-            await self._write(WriteState(key, finished=False, reason="resumed"), held=True)
+            await self._write(WriteState(key, finished=False, reason=RESUMED))
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
@@ -316,7 +316,7 @@ class ClockKeeper:
                 case WriteState() as write:
                     if write.reason == "opened" and not self._machine.expected_are_there(look):
                         self._tell_of_absent(look, write.missing)
-                    if not await self._write(write) or write.reason == "restored":
+                    if not await self._write(write) or write.reason == RESTORED:
                         return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
         return None
 
@@ -354,8 +354,9 @@ class ClockKeeper:
         )
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _write(self, write: WriteState, *, held: bool = False) -> bool:
+    async def _write(self, write: WriteState) -> bool:
         """Try once; False if the folder does not say it now. This node's registration names the round before."""
+        moves = write.reason not in (RESTORED, RESUMED)
         if (self._presence.round, self._presence.stage) != write.key:
             self._presence.round, self._presence.stage = write.key
             with suppress(StoreError):  # the next heartbeat says it
@@ -370,7 +371,7 @@ class ClockKeeper:
             experiment_name=self._ctx.run.experiment,
             max_rounds=max(self._ctx.settings.max_rounds, write.key.round),  # fewer may be asked for than were done
             finished=write.finished,
-            held=held,
+            held=write.reason == RESUMED,
             round_opened_at=now,
             round_interval=self._ctx.settings.round_interval,
         )
@@ -379,15 +380,15 @@ class ClockKeeper:
             written = await self._ctx.blocking.run(self._publish_forwards, state)
         except StoreError as error:
             self._unwritable.found(error)
-            if write.reason != "restored" and not held:
+            if moves:
                 self._unwritten = write
             return False
         self._unwritable.gone()
         if written:
-            if write.reason != "restored" and not held:
+            if moves:
                 self._opened_at = self._ctx.clock.monotonic()
                 self._rhythm.expect(self._first_after)
-            _log(self._unwritten if self._unwritten and write.reason == "restored" else write, held)
+            _log(self._unwritten if self._unwritten and write.reason == RESTORED else write)
             self._unwritten = None
         return written
 
@@ -403,12 +404,12 @@ class ClockKeeper:
         return True
 
 
-def _log(write: WriteState, held: bool) -> None:
-    if write.reason == "restored":
+def _log(write: WriteState) -> None:
+    if write.reason == RESTORED:
         logger.warning("state.restored", round=write.key.round, stage=write.key.stage)
         return
     logger.info(
-        "round.held" if held else "round.last_closed" if write.finished else "round.opened",
+        "round.held" if write.reason == RESUMED else "round.last_closed" if write.finished else "round.opened",
         round=write.key.round,
         stage=write.key.stage,
         reason=write.reason,
@@ -428,10 +429,6 @@ def clock_of(state: StateFile) -> FolderClock:
     return FolderClock(RoundKey(state.round, state.stage), state.finished, state.held)
 
 
-MOST_WORKERS_NAMED = 8
-"""Workers that the event names."""
-
-
 class Standing:
     """Says once why the clock stands, and that it goes on; the coordinator's registration says it too."""
 
@@ -449,21 +446,20 @@ class Standing:
         """
         if key != self._key:
             self._key, self._since = key, look.now
-        phase = "" if key is None or finished else self._why(key, look)
+        phase = ""
+        if key is not None and not finished:
+            phase = why_it_stands(
+                live=look.live,
+                coming=look.coming,
+                overdue=look.now - self._since >= self._interval,
+                somebody_counts=bool(look.counted_lately if look.live else look.counted),
+                first_rounds=key.round < MOST_EMPTY,
+            )
         if phase == self._presence.phase:
             return
-        if phase and key:
-            workers = sorted(look.live or look.coming)[:MOST_WORKERS_NAMED]
-            logger.warning("clock.stands", round=key.round, why=IN_WORDS[phase], workers=workers)
-        else:
-            logger.info("clock.goes_on", round=key.round if key else None)
         self._presence.phase = phase
-
-    def _why(self, key: RoundKey, look: CoordinatorLook) -> str:
-        return why_it_stands(
-            live=look.live,
-            coming=look.coming,
-            overdue=look.now - self._since >= self._interval,
-            somebody_counts=bool(look.counted_lately if look.live else look.counted),
-            first_rounds=key.round < MOST_EMPTY,
-        )
+        round_ = key.round if key else None
+        if phase:
+            logger.warning("clock.stands", round=round_, why=IN_WORDS[phase], workers=_named(look.live or look.coming))
+        else:
+            logger.info("clock.goes_on", round=round_)

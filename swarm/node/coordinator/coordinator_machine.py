@@ -37,6 +37,9 @@ from swarm.types import RoundKey
 MOST_EMPTY = 3
 """The round from which on the clock moves only where a reward lies in it or in as many before it."""
 
+RESTORED = "restored"
+"""Reason of a state that the folder ought to say already."""
+
 
 class FolderClock(NamedTuple):
     """Holds where the state file says that the clock is."""
@@ -91,7 +94,7 @@ class WriteState:
     key: RoundKey
     finished: bool
     reason: str
-    """Why the clock moved: `opened`, `all_submitted`, `interval`, `caught_up`, `done`; or `restored`: it did not."""
+    """Why the clock moved: `opened`, `all_submitted`, `interval`, `caught_up`, `done`; or RESTORED: it did not."""
     missing: frozenset[str] = frozenset()
     """Who was waited for in vain; at the first opening expected names and keys, or else those with rewards in the last
     rounds, that nobody there has."""
@@ -165,7 +168,7 @@ class CoordinatorMachine:
             return StepDown(look.rival)
         self._follow(look)
         if self.key is not None and look.clock != FolderClock(self.key, self.finished):
-            return WriteState(self.key, self.finished, "restored")
+            return WriteState(self.key, self.finished, RESTORED)
         if self.finished:
             return None
         if look.front is not None and look.front > self.round_in_hand:
@@ -202,8 +205,9 @@ class CoordinatorMachine:
         missing = self._attendance.wait(look.live | returning, look.submitted, look.now)
         if not missing and look.counted:
             return self._advance(look, "all_submitted", returning)
-        overdue = self._overdue(look)
-        return self._advance(look, "interval", returning) if overdue and look.live and self._may_pass(look) else None
+        may_pass = bool(look.counted_lately) or self.key.round < MOST_EMPTY
+        overdue = self._overdue(look) and look.live and may_pass
+        return self._advance(look, "interval", returning) if overdue else None
 
     def _overdue(self, look: CoordinatorLook) -> bool:
         return self._opened_at is not None and look.now - self._opened_at >= self._settings.round_interval
@@ -255,9 +259,6 @@ class CoordinatorMachine:
             return False
         self._opened_at = look.now
         return True
-
-    def _may_pass(self, look: CoordinatorLook) -> bool:
-        return bool(look.counted_lately) or self.round_in_hand.round < MOST_EMPTY
 
     def _nobody_is_left_to_come(self, look: CoordinatorLook) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""

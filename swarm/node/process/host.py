@@ -60,9 +60,7 @@ def _host_name() -> str:
 
 def process_started_at(pid: int) -> float:
     """Clock ticks from boot to the start of a process, 0.0 where the system does not tell or it is gone."""
-    status = _read(f"/proc/{pid}/stat")
-    after_name = status.rpartition(")")[2].split()
-    return float(after_name[19]) if len(after_name) > 19 else 0.0
+    return _state_and_start(pid)[1]
 
 
 def is_running(pid: int, started_at: float) -> bool:
@@ -75,11 +73,13 @@ def is_running(pid: int, started_at: float) -> bool:
         return False
     except PermissionError:
         pass  # somebody else's, but there
-    return started_at == process_started_at(pid) and not _is_zombie(pid)
+    state, started = _state_and_start(pid)
+    return started == started_at and state != "Z"
 
 
-def _is_zombie(pid: int) -> bool:
-    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]
+def _state_and_start(pid: int) -> tuple[str, float]:
+    after_name = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (after_name[0], float(after_name[19])) if len(after_name) > 19 else ("", 0.0)
 
 
 def _read(file: str) -> str:

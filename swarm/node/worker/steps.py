@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import anyio
 from msgspec import UNSET
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings, Split, nearest_split, rounded_split
+from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings, Split, rounded_split
 from swarm.algo.drawing import EMPTY, DrawnSample
 from swarm.algo.registry import adaptive_rule
 from swarm.algo.seeds import derive_random
@@ -188,7 +188,7 @@ class IJSchedule:
         rng = derive_random(self._settings.seed, "split", self._node_id, key.round, 0)
         rule = [rule for round_, rule in self._rules if round_ + self._settings.staleness < key.round][-1]
         total, wanted = self._settings.total_groups, rule_settings(self._settings).within(rule.wanted(rng))
-        return nearest_split(total, wanted) if getattr(rule, "to_nearest", False) else rounded_split(total, wanted, rng)
+        return rounded_split(total, wanted, None if getattr(rule, "to_nearest", False) else rng)
 
     def fill(self, row: MetricsRow, split: Split) -> None:
         """Fills the row's columns about the split, before the row itself is observed."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from swarm.algo.samplers import weighted
+from swarm.algo.sampling import weighted
 from swarm.types import ScoredGroup
 
 LEAST = 1e-3

@@ -6,8 +6,7 @@ from collections import Counter
 from random import Random
 
 from swarm.algo.registry import sampler
-from swarm.algo.samplers import OwnRewards, knowing, whole_pool
-from swarm.algo.sampling import sample_external
+from swarm.algo.sampling import OwnRewards, knowing, sample_external, whole_pool
 from swarm.config.own_code import OwnCode
 from swarm.plugins.lab.learnability import learnability
 from tests.unit.algo.factories import UNINFORMATIVE, make_rule, make_scored, make_seen

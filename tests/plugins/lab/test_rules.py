@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule, Split, nearest_split, rounded_split
+from swarm.algo.adaptive_rule import RoundSignals, Rule, Split, rounded_split
 from swarm.algo.registry import RULES
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import SCALED_RULES
@@ -67,7 +67,7 @@ def test_lesson_the_adaptive_rule_moved_only_j_i_and_j_add_up_whatever_was_seen(
         rng = Random(seed)
         wanted = rule.wanted(rng)
         assert kind["min_j"] <= wanted <= kind["max_j"]
-        for split in (rounded_split(kind["total"], wanted, rng), nearest_split(kind["total"], wanted)):
+        for split in (rounded_split(kind["total"], wanted, how) for how in (rng, None)):
             assert split.local + split.external == kind["total"]
             assert split.local >= 1
             assert kind["min_j"] <= split.external <= kind["max_j"]

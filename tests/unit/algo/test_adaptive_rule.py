@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from swarm.algo.adaptive_rule import NO_REWARDS, nearest_split, rounded_split
+from swarm.algo.adaptive_rule import NO_REWARDS, rounded_split
 
 
 def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
@@ -18,9 +18,10 @@ def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
 
 
 def test_rounding_takes_halves_to_the_even_neighbour_and_cuts_off_what_no_node_can_want() -> None:
-    assert [nearest_split(8, wanted).external for wanted in (0.49, 0.5, 1.5, 2.5, 3.51)] == [0, 0, 2, 2, 4]
-    assert rounded_split(8, 9.5, Random(0)) == nearest_split(8, 9.5) == (1, 7, 7.0)
-    assert rounded_split(8, -1.0, Random(0)) == nearest_split(8, -1.0) == (8, 0, 0.0)
+    assert [rounded_split(8, wanted, None).external for wanted in (0.49, 0.5, 1.5, 2.5, 3.51)] == [0, 0, 2, 2, 4]
+    for rng in (Random(0), None):
+        assert rounded_split(8, 9.5, rng) == (1, 7, 7.0)
+        assert rounded_split(8, -1.0, rng) == (8, 0, 0.0)
 
 
 def test_a_reward_is_held_against_those_before_it_in_units_of_their_spread() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from statistics import fmean, pstdev, stdev
 
 import pytest
@@ -11,10 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swarm.algo import registry
-from swarm.algo.advantages import MIN_STD, SCALINGS, batch_spread, group_advantages, is_informative
+from swarm.algo.advantages import MIN_STD, batch_spread, group_advantages, is_informative
 from swarm.config import ADVANTAGE_SCALINGS
-from swarm.config.own_code import OwnCode
-from swarm.errors import ConfigError
 
 rewards_of_a_group = st.lists(st.floats(0, 1), min_size=2, max_size=32)
 
@@ -66,22 +63,3 @@ def test_a_batch_without_any_difference_is_divided_by_one() -> None:
 @pytest.mark.parametrize("name", ADVANTAGE_SCALINGS)
 def test_equal_rewards_give_no_advantage_whatever_the_scaling(name: str) -> None:
     assert group_advantages([0.3, 0.3 + MIN_STD / 2, 0.3], registry.advantage_scaling(name)) == (0.0,) * 3
-
-
-def test_the_names_of_the_settings_are_those_of_the_scalings() -> None:
-    assert tuple(SCALINGS) == ADVANTAGE_SCALINGS
-
-
-def test_a_scaling_of_ones_own_is_found_and_its_result_is_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "my_scalings.py").write_text(
-        "def ranks(rewards):\n    return [sorted(rewards).index(r) for r in rewards]\n"
-        "def short(rewards):\n    return [1.0]\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert group_advantages((0.5, 0.1, 0.9), registry.advantage_scaling(OwnCode("my_scalings:ranks"))) == (1, 0, 2)
-    with pytest.raises(ValueError, match="expected 2 finite advantages"):
-        group_advantages((0.0, 1.0), registry.advantage_scaling(OwnCode("my_scalings:short")))
-    with pytest.raises(ConfigError, match=r"^SWARM_ADVANTAGE_SCALING \(advantage_scaling\): 'nowhere:at_all' "):
-        registry.advantage_scaling(OwnCode("nowhere:at_all"))

@@ -60,6 +60,7 @@ def seeded(seed: int, slots: int = SLOTS) -> Ranks[str]:
     return lambda peer: ranks(peer, slots)
 
 
+places = st.tuples(st.sampled_from("abcdefgh"), st.integers(0, SLOTS - 1))
 kinds = st.dictionaries(st.sampled_from("abcdefgh"), st.text("iu", max_size=SLOTS), max_size=8)
 
 
@@ -91,15 +92,14 @@ def test_over_all_orders_what_is_said_of_the_pool_is_true_on_average(letters: tu
     """Exactly, before rounding; where there are more than r informative groups, so that nothing is counted out."""
     pool, slots = pool_of(dict(zip("abc", letters, strict=False))), max(map(len, letters))
     peers = sorted({peer for peer, _ in pool})
-    informative, groups, orders = [Fraction(0)] * 3
+    informative, groups = list[Fraction](), list[Fraction]()
     for order in permutations(range(len(peers) * slots)):
         sample = Looking(pool).through(Drawing(peers, in_order(peers, order), 1))
-        looked = sample.slots - (len(sample.groups) - len(sample.judged))
-        informative += Fraction(sum(is_informative(s.rewards) for s in sample.judged) * sample.of, looked)
-        groups += Fraction(len(sample.judged) * sample.of, looked)
-        orders += 1
-    assert informative / orders == sum(is_informative(scored.rewards) for scored in pool.values())
-    assert groups / orders == len(pool)
+        share = Fraction(sample.of, sample.slots - (len(sample.groups) - len(sample.judged)))
+        informative.append(share * sum(is_informative(s.rewards) for s in sample.judged))
+        groups.append(share * len(sample.judged))
+    assert sum(informative) == len(informative) * "".join(letters).count("i")
+    assert sum(groups) == len(groups) * len(pool)
 
 
 def test_any_order_of_slots_is_as_likely() -> None:
@@ -115,10 +115,10 @@ def test_any_order_of_slots_is_as_likely() -> None:
 
 
 def test_ranks_differ_between_seeds_nodes_and_rounds_and_are_the_same_everywhere() -> None:
-    made = [(42, "external", "me", 0), (43, "external", "me", 0), (42, "external", "you", 0), (42, "external", "me", 1)]
-    assert len({tuple(random_ranks(seed, *purpose)("anna", 4)) for seed, *purpose in made}) == 4
-    assert random_ranks(42, "external", "me", 0)("anna", 2) == GOLDEN
-    assert random_ranks(42, "external", "me", 0)("anna", 20)[:2] == GOLDEN
+    made = [(42, "me", 0), (43, "me", 0), (42, "you", 0), (42, "me", 1)]
+    found = [random_ranks(seed, "external", node, round_)("anna", 20) for seed, node, round_ in made]
+    assert len(set(map(tuple, found))) == 4
+    assert found[0][:2] == random_ranks(42, "external", "me", 0)("anna", 2) == GOLDEN
 
 
 @given(kinds, st.integers(1, 8), st.integers(), st.sets(st.sampled_from("abcdefgh")))
@@ -175,27 +175,25 @@ def test_more_is_looked_at_meanwhile_where_some_is_slow() -> None:
 def test_enough_is_found_where_there_is_enough_and_else_all_of_it(
     letters: dict[str, str], count: int, seed: int
 ) -> None:
-    pool = pool_of(letters)
-    sample = draw(pool, count, seed)
-    there = sum(is_informative(scored.rewards) for scored in pool.values())
+    sample = draw(pool_of(letters), count, seed)
+    there = sum(of_peer.count("i") for of_peer in letters.values())
     assert sample.complete
     assert len(sample.informative) == min(there, max(count, FEWEST))
     assert sample.enough == (there >= max(count, FEWEST))
     assert sample.pool_groups >= len(sample.groups)
     assert sample.pool_informative >= len(sample.informative)
     if sample.slots == sample.of:
-        assert (sample.pool_groups, sample.pool_informative) == (len(pool), there)
+        assert (sample.pool_groups, sample.pool_informative) == (sum(map(len, letters.values())), there)
 
 
-@given(kinds, st.integers(1, 8), st.integers(), st.data())
+@given(kinds, st.integers(1, 8), st.integers(), st.sets(places))
 def test_what_was_known_before_makes_no_difference(
-    letters: dict[str, str], count: int, seed: int, data: st.DataObject
+    letters: dict[str, str], count: int, seed: int, known: set[tuple[str, int]]
 ) -> None:
-    pool, looking = pool_of(letters), Looking(pool_of(letters))
-    looking.seen = data.draw(st.sets(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, SLOTS - 1))))
-    peers = sorted(letters)
-    known = looking.through(Drawing(peers, seeded(seed), count))
-    assert known == Looking(pool).through(Drawing(peers, seeded(seed), count))
+    fresh, looking = Looking(pool_of(letters)), Looking(pool_of(letters))
+    looking.seen = known
+    one, other = (found.through(Drawing(sorted(letters), seeded(seed), count)) for found in (fresh, looking))
+    assert one == other
 
 
 def test_what_is_unknown_at_the_end_is_passed_over() -> None:

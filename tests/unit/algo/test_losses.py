@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from swarm.algo import registry
 from swarm.algo.losses import LOSSES, LossInputs, LossSettings, TokenCounts, denominator_of
 from swarm.config import LOSSES as NAMES
-from swarm.config.own_code import OwnCode
-from swarm.errors import ConfigError
 
 SETTINGS = LossSettings(clip_low=0.2, clip_high=0.28, kl_weight=0.1)
 COUNTS = TokenCounts(tokens=100, completions=7, max_new_tokens=20)
@@ -25,7 +21,9 @@ Row = list[tuple[float, float]]
 """(log-prob, old log-prob) of each token of one completion."""
 completions = st.lists(
     st.tuples(st.lists(st.tuples(finite, finite), min_size=1, max_size=4), finite), min_size=1, max_size=4
-)
+).map(lambda drawn: ([row for row, _ in drawn], [advantage for _, advantage in drawn]))
+Drawn = tuple[list[Row], list[float]]
+"""The completions, and an advantage for each."""
 
 
 def make_inputs(
@@ -82,13 +80,12 @@ FORMULAS: dict[str, tuple[Callable[[Sequence[Row], Sequence[float]], list[float]
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", NAMES)
 @given(completions)
-def test_a_loss_is_the_formula_of_its_paper(name: str, drawn: list[tuple[Row, float]]) -> None:
-    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
+def test_a_loss_is_the_formula_of_its_paper(name: str, drawn: Drawn) -> None:
     formula, divisor = FORMULAS[name]
-    losses = LOSSES[name](make_inputs(rows, advantages), SETTINGS)
-    torch.testing.assert_close(losses.loss.detach(), torch.tensor(formula(rows, advantages), dtype=torch.float64))
+    losses = LOSSES[name](make_inputs(*drawn), SETTINGS)
+    torch.testing.assert_close(losses.loss.detach(), torch.tensor(formula(*drawn), dtype=torch.float64))
     assert denominator_of(LOSSES[name])(COUNTS) == divisor
 
 
@@ -98,16 +95,13 @@ CLIPPED = sorted(set(FORMULAS) - {"cispo"})
 
 @pytest.mark.parametrize("name", CLIPPED)
 @given(completions)
-def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(
-    name: str, drawn: list[tuple[Row, float]]
-) -> None:
-    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
-    inputs = make_inputs(rows, advantages)
+def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(name: str, drawn: Drawn) -> None:
+    inputs = make_inputs(*drawn)
     losses = LOSSES[name](inputs, SETTINGS)
     losses.loss.sum().backward()
     assert inputs.logprobs.grad is not None
     slopes, clipped = list[float](), list[bool]()
-    for row, advantage in zip(rows, advantages, strict=True):
+    for row, advantage in zip(*drawn, strict=True):
         mean = sum(n - o for n, o in row) / len(row)
         for n, o in row:
             ratio = math.exp(mean if name == "gspo" else n - o)
@@ -123,14 +117,13 @@ def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(
 
 @given(completions, st.lists(st.booleans(), min_size=4, max_size=4), st.floats(-4, -0.1))
 def test_masked_grpo_is_grpo_without_unlikely_external_completions_of_negative_advantage(
-    drawn: list[tuple[Row, float]], own: list[bool], floor: float
+    drawn: Drawn, own: list[bool], floor: float
 ) -> None:
-    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
-    inputs = make_inputs(rows, advantages)
-    own_M = torch.tensor(own[: len(rows)])[inputs.completion]
+    inputs = make_inputs(*drawn)
+    own_M = torch.tensor(own[: len(drawn[0])])[inputs.completion]
     losses = LOSSES["grpo_masked"](inputs._replace(own=own_M), SETTINGS._replace(mask_below=floor))
     expected: list[float] = []
-    for row, advantage, mine in zip(rows, advantages, own, strict=False):
+    for row, advantage, mine in zip(*drawn, own, strict=False):
         mean = sum(old for _, old in row) / len(row)
         if abs(mean - floor) < 1e-9:
             return
@@ -155,26 +148,3 @@ def test_tokens_are_weighed_and_the_penalty_is_added_to_them(name: str) -> None:
     log_ratio = reference - torch.tensor([-1.0, -2.0]).double()
     penalty = 0.1 * (log_ratio.exp() - log_ratio - 1) / share  # "k3"
     torch.testing.assert_close(both, plain * weights + penalty)
-
-
-# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_the_names_of_the_settings_are_those_of_the_losses() -> None:
-    assert NAMES == tuple(LOSSES) == tuple(FORMULAS)
-
-
-def test_a_loss_of_ones_own_may_say_by_what_it_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_losses.py").write_text(
-        "from swarm.algo.losses import TokenLosses, divided_by, per_completion\n"
-        "@divided_by(per_completion)\n"
-        "def reinforce(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
-        "def plain(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    found = [registry.loss(OwnCode(f"my_losses:{name}")) for name in ("reinforce", "plain")]
-    assert [denominator_of(loss)(COUNTS) for loss in found] == [7, 100]
-    assert found[0](make_inputs([[(-2.0, 0.0)]], [3.0]), SETTINGS).loss.tolist() == [6.0]
-
-
-def test_a_loss_that_cannot_be_had_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"^SWARM_LOSS \(loss\): 'swarm.algo.losses:best' .*name one of grpo, "):
-        registry.loss(OwnCode("swarm.algo.losses:best"))

@@ -60,24 +60,19 @@ def machine(
     driver: str = "dev/nvidia0",
     build: str = "2.13.0",
 ) -> Path:
-    """A machine whose torch answers like this; driver: a file of the driver's."""
+    """A machine whose torch answers like this, and leaves a file `python.asked`; driver: a file of the driver's."""
     make_root(root)
     if driver:
         (root / driver).parent.mkdir(parents=True, exist_ok=True)
         (root / driver).touch()
-    answers = program(root / "python", torch_says or "no CUDA-capable device is detected", 0 if torch_says else 1)
-    monkeypatch.setattr(sys, "executable", answers)
+    answer = f"echo '{torch_says}'" if torch_says else "echo 'no CUDA-capable device is detected' >&2; exit 1"
+    python = root / "python"
+    python.write_text(f"#!/bin/sh\n: > {python}.asked\n{answer}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setenv("PATH", str(root))
     monkeypatch.setattr(module, "version", lambda _: build)
     return root
-
-
-def program(file: Path, says: str, exit_code: int) -> str:
-    """Says it, on standard error if it fails, and leaves a file `asked`."""
-    where = "" if exit_code == 0 else ">&2"
-    file.write_text(f"#!/bin/sh\n: > {file}.asked\necho '{says}' {where}\nexit {exit_code}\n")
-    file.chmod(0o755)
-    return str(file)
 
 
 @pytest.mark.parametrize("driver", ["dev/nvidia0", "proc/driver/nvidia"])
@@ -91,30 +86,37 @@ def test_torch_says_which_memory_a_gpu_has(
     assert (memory.host_free, memory.is_gpu) == (6 * GB, True)
 
 
-def test_without_a_gpu_the_cpu_is_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = device_memory(None, {}, machine(tmp_path, monkeypatch, driver=""))
+@pytest.mark.parametrize(
+    ("with_gpu", "environ", "asked"),
+    [
+        ({"driver": ""}, {}, False),
+        ({"torch_says": "500 700 9 0"}, {"CUDA_VISIBLE_DEVICES": ""}, False),
+        ({"torch_says": "500 700 9 0"}, {"CUDA_VISIBLE_DEVICES": "-1"}, False),
+        ({"torch_says": "500 700 9 0", "build": "2.13.0+cpu"}, {}, False),
+        ({}, {}, True),
+    ],
+    ids=["there is none", "hidden", "hidden by number", "a torch without CUDA", "one that torch cannot use"],
+)
+def test_without_a_gpu_the_cpu_is_the_device_and_torch_is_imported_only_where_there_may_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_gpu: dict[str, str], environ: dict[str, str], asked: bool
+) -> None:
+    memory = device_memory(None, environ, machine(tmp_path, monkeypatch, **with_gpu))
     assert (memory.device, memory.free) == ("cpu", memory.host_free)
-    assert not (tmp_path / "python.asked").exists(), "importing torch for nothing"
+    assert (tmp_path / "python.asked").exists() is asked
 
 
-def test_a_gpu_that_torch_cannot_use_leaves_the_cpu_and_is_an_error_where_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("cuda:1", "'cuda:1' cannot be used: no CUDA-capable device is detected"),
+        *((device, "is none that swarm computes on") for device in ("mps", "cuda:first", "gpu")),
+    ],
+)
+def test_a_device_that_is_named_and_cannot_be_used_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, said: str
 ) -> None:
-    root = machine(tmp_path, monkeypatch)
-    assert device_memory(None, {}, root).device == "cpu"
-    assert (tmp_path / "python.asked").exists()
-    with pytest.raises(ModelError, match="'cuda:1' cannot be used: no CUDA-capable device is detected"):
-        device_memory("cuda:1", {}, root)
-
-
-@pytest.mark.parametrize(("hidden", "build"), [("", "2.13.0"), ("-1", "2.13.0"), (None, "2.13.0+cpu")])
-def test_gpus_that_are_hidden_and_a_torch_without_cuda_leave_the_cpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str | None, build: str
-) -> None:
-    root = machine(tmp_path, monkeypatch, torch_says="500 700 9 0", build=build)
-    environ = {} if hidden is None else {"CUDA_VISIBLE_DEVICES": hidden}
-    assert device_memory(None, environ, root).device == "cpu"
-    assert not (tmp_path / "python.asked").exists()
+    with pytest.raises(ModelError, match=said):
+        device_memory(device, {}, machine(tmp_path, monkeypatch))
 
 
 @pytest.mark.engine  # it imports torch in a process of its own
@@ -125,12 +127,6 @@ def test_the_real_torch_answers_or_says_why_not() -> None:
         assert re.search("CUDA|NVIDIA", str(error))  # noqa: PT017 - where there is a GPU, it is no error
     else:
         assert 0 < gpu.free < gpu.total
-
-
-@pytest.mark.parametrize("device", ["mps", "cuda:first", "gpu"])
-def test_a_device_that_swarm_does_not_compute_on_is_an_error(device: str) -> None:
-    with pytest.raises(ModelError, match="is none that swarm computes on"):
-        device_memory(device, {})
 
 
 # ── elsewhere ─────────────────────────────────────────────────────────────────────────────────────────────────────────

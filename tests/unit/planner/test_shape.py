@@ -122,12 +122,13 @@ def test_a_hub_id_that_was_downloaded_is_sized_without_the_network(
 
 
 def test_a_folder_of_an_adapter_has_the_size_of_its_base(tmp_path: Path) -> None:
-    saved = {"peft_type": "LORA", "base_model_name_or_path": "tiny-qwen2", "r": 4, "lora_alpha": 8}
-    (tmp_path / "adapter_config.json").write_text(json.dumps(saved | {"target_modules": ["q_proj"]}))
+    def save(base: str) -> None:
+        saved = {"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8}
+        (tmp_path / "adapter_config.json").write_text(json.dumps(saved | {"target_modules": ["q_proj"]}))
+
+    save("tiny-qwen2")
     shape = model_shape(str(tmp_path))
     assert (shape.parameters, shape.name) == (model_shape("tiny-qwen2").parameters, str(tmp_path))
-    (tmp_path / "adapter_config.json").write_text(
-        json.dumps(saved | {"target_modules": ["q_proj"], "base_model_name_or_path": str(tmp_path)})
-    )
+    save(str(tmp_path))
     with pytest.raises(ModelError, match="is an adapter, too"):
         model_shape(str(tmp_path))

@@ -57,42 +57,47 @@ def test_the_own_next_round_is_believed_at_once(round_: int) -> None:
     assert belief_at().believes(sighting(round_, vouches=-1), done=round_, traces=False)
 
 
-def test_a_jump_is_believed_at_once_of_a_coordinator_that_says_so_itself_where_rewards_bear_it_out() -> None:
-    assert belief_at().believes(sighting(9), done=5, traces=True)
-    assert not belief_at().believes(sighting(9, vouches=5), done=5, traces=True)
-    assert not belief_at().believes(sighting(9), done=5, traces=False)
+@pytest.mark.parametrize(("vouches", "traces", "believed"), [(9, True, True), (5, True, False), (9, False, False)])
+def test_a_jump_is_believed_at_once_of_a_coordinator_that_says_so_itself_where_rewards_bear_it_out(
+    vouches: int, traces: bool, believed: bool
+) -> None:
+    assert belief_at().believes(sighting(9, vouches=vouches), done=5, traces=traces) is believed
 
 
-def test_a_jump_that_nothing_bears_out_is_believed_when_it_stays_and_its_coordinator_beats() -> None:
-    assert after_a_while(belief_at(), *every_second(900))
-    assert not after_a_while(belief_at(), *every_second(900, seconds=3))
-    assert not after_a_while(belief_at(), *every_second(900, seconds=99, beat=7)), "a file that lies there beats not"
-    assert not after_a_while(belief_at(), *every_second(900, seconds=99, vouches=5)), "it says that it is elsewhere"
+NOTHING: dict[str, Any] = {}
+DEAD: dict[str, Any] = {"coordinator": "dead"}
 
 
-def test_a_jump_that_is_contradicted_meanwhile_is_not_believed() -> None:
-    belief = belief_at()
-    for second in range(60):
-        fake, true = sighting(900, second + 0.1), sighting(5, second + 0.9)
-        assert not belief.believes(fake, 5, traces=False)
-        assert belief.believes(true, 5, traces=False)
+@pytest.mark.parametrize(
+    ("round_", "seconds", "traces", "more", "believed"),
+    [
+        (900, 4, False, NOTHING, True),
+        (900, 3, False, NOTHING, False),
+        (900, 99, False, {"beat": 7}, False),
+        (900, 99, False, {"vouches": 5}, False),
+        (900, 99, False, DEAD, False),
+        (9, 4, True, DEAD, True),
+        (9, 1, True, DEAD, False),
+        (9, 99, True, DEAD | {"vouches": 5}, False),
+    ],
+    ids=[
+        *("it stays", "not long enough", "a file that lies there beats not", "it says that it is elsewhere"),
+        *("nobody is there", "rewards bear it out", "not for one write", "its writer's last words do not name it"),
+    ],
+)
+def test_a_jump_is_believed_when_it_stays_and_its_coordinator_beats_or_without_one_rewards_bear_it_out(
+    round_: int, seconds: int, traces: bool, more: dict[str, Any], believed: bool
+) -> None:
+    assert after_a_while(belief_at(), *every_second(round_, seconds, **more), traces=traces) is believed
 
 
-def test_a_clock_that_is_held_moves_nobody_and_contradicts_what_was_said_meanwhile() -> None:
+@pytest.mark.parametrize("held", [False, True])
+def test_a_jump_that_is_contradicted_meanwhile_is_not_believed_by_a_clock_that_is_held_neither(held: bool) -> None:
     """An end written before the coordinator came, and seen once more in a stale read, once ended a worker."""
     belief = belief_at()
     for second in range(60):
         assert not belief.believes(sighting(900, second + 0.1), 5, traces=False)
-        assert not belief.believes(sighting(5, second + 0.9, held=True), 5, traces=False)
-
-
-def test_without_a_coordinator_a_jump_needs_rewards_that_bear_it_out_and_to_stay() -> None:
-    assert not after_a_while(belief_at(), *every_second(900, seconds=99, coordinator="dead"))
-    assert after_a_while(belief_at(), *every_second(9, coordinator="dead"), traces=True)
-    assert not belief_at().believes(sighting(9, coordinator="dead"), 5, traces=True)
-    assert not after_a_while(belief_at(), *every_second(9, seconds=99, coordinator="dead", vouches=5), traces=True), (
-        "the last words of its writer do not name it"
-    )
+        assert belief.believes(sighting(5, second + 0.9, held=held), 5, traces=False) is not held
 
 
 @pytest.mark.parametrize(("coordinator", "vouches"), [("dead", 7), ("dead", 5), ("left", 8)])
@@ -164,9 +169,8 @@ def test_how_long_and_how_often_is_not_said_by_one_write_beside_the_right_round(
 def test_who_was_misled_comes_back_when_the_coordinator_keeps_saying_otherwise() -> None:
     belief = ClockBelief(SETTLE)
     assert after_a_while(belief, *every_second(900))
-    assert [belief.believes(sighting(6, 10.0 + second), 5, traces=True) for second in range(5)] == [False] * 3 + [
-        True
-    ] * 2
+    back = [belief.believes(sighting(6, 10.0 + second), 5, traces=True) for second in range(5)]
+    assert back == [False, False, False, True, True]
     assert belief.believes(sighting(7, 15.0), 7, traces=True)
 
 

@@ -22,7 +22,7 @@ from swarm.records.starts import last_start, last_starts
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile, MadeWith
 from tests.layout import Layout
-from tests.unit.node.factories import make_settings, put_state, run_of, there
+from tests.unit.node.factories import make_settings, put, put_state, run_of, there
 from tests.unit.node.nodes import make_context, make_coordinator, make_worker, run_all
 
 pytestmark = pytest.mark.anyio
@@ -52,25 +52,26 @@ def claim(layout: Layout, *, anew: bool = False, **changed: object) -> bool:
     return created
 
 
-def test_an_experiment_is_created_once_and_then_gone_on_with(layout: Layout) -> None:
-    assert claim(layout)
-    made = layout.experiment_file.read_bytes()
-    assert not claim(layout)
-    assert layout.experiment_file.read_bytes() == made
-
-
 def made_in(layout: Layout) -> ExperimentFile:
     return there(read_experiment(run_of(layout)))
 
 
+def test_an_experiment_is_created_once_and_says_when_by_whom_and_with_what(layout: Layout) -> None:
+    assert (claim(layout), claim(layout)) == (True, False)
+    made = made_in(layout)
+    assert (made.experiment_name, made.created_at, made.created_by) == ("exp", 5.0, "coordinator")
+    assert (made.versions, made.identity) == (VERSIONS, make_settings(layout.path).experiment_identity())
+
+
 def test_each_experiment_has_an_id_of_its_own_that_stays_whoever_says_anew_what_it_is(tmp_path: Path) -> None:
-    layouts = [Layout(tmp_path / name, "exp") for name in ("a", "b")]
-    assert [claim(layout) for layout in layouts] == [True, True]
-    ids = [made_in(layout).id for layout in layouts]
-    assert [re.fullmatch("[0-9a-f]{32}", str(id_)) is not None for id_ in ids] == [True, True]
-    assert ids[0] != ids[1]
-    assert claim(layouts[0], anew=True, seed=7)
-    assert made_in(layouts[0]).id == ids[0], "others may have signed with it"
+    one, other = (Layout(tmp_path / name, "exp") for name in ("a", "b"))
+    assert claim(one)
+    assert claim(other)
+    first = made_in(one).id
+    assert re.fullmatch("[0-9a-f]{32}", str(first))
+    assert first != made_in(other).id
+    assert claim(one, anew=True, seed=7)
+    assert made_in(one).id == first, "others may have signed with it"
 
 
 def rewrite(layout: Layout, change: Callable[[dict[str, Any]], object]) -> None:
@@ -80,9 +81,11 @@ def rewrite(layout: Layout, change: Callable[[dict[str, Any]], object]) -> None:
     layout.experiment_file.write_text(json.dumps(made))
 
 
-def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(layout: Layout) -> None:
+def test_an_experiment_that_an_earlier_version_began_goes_on_without_the_settings_and_the_id_it_did_not_know(
+    layout: Layout,
+) -> None:
     claim(layout)
-    rewrite(layout, lambda made: made.pop("id"))
+    rewrite(layout, lambda made: (made.pop("id"), made["identity"].pop("profile")))
     assert not claim(layout)
     assert claim(layout, anew=True, seed=7)
     assert made_in(layout).id is UNSET
@@ -95,17 +98,6 @@ def test_an_id_that_is_none_makes_the_file_none(layout: Layout, id_: object) -> 
     assert id_of(run_of(layout)) is None, "which is not the same as having none"
 
 
-def begun_by(layout: Layout, what: str) -> None:
-    match what:
-        case "rollouts" | "rewards" | "checkpoints":
-            (layout.root / what / "round_0").mkdir(parents=True)
-        case "state":
-            put_state(layout, round=1)
-        case "torn state":
-            layout.state_file.parent.mkdir(parents=True)
-            layout.state_file.write_text("{")
-
-
 def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(layout: Layout) -> None:
     assert claim(layout)
     put_state(layout, round=0)
@@ -114,22 +106,23 @@ def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(layout:
     assert made_in(layout).identity["seed"] == 7
 
 
-@pytest.mark.parametrize("what", ["rollouts", "rewards", "checkpoints", "state", "torn state"])
+BEGUN: dict[str, Callable[[Layout], object]] = {
+    **{
+        part: lambda layout, part=part: (layout.root / part / "round_0").mkdir(parents=True)
+        for part in ("rollouts", "rewards", "checkpoints")
+    },
+    "state": lambda layout: put_state(layout, round=1),
+    "torn state": lambda layout: put(layout.state_file, b"{"),
+}
+
+
+@pytest.mark.parametrize("what", BEGUN)
 def test_what_was_begun_is_never_begun_anew(layout: Layout, what: str) -> None:
     claim(layout)
-    begun_by(layout, what)
+    BEGUN[what](layout)
     assert is_begun(run_of(layout))
     with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
         claim(layout, anew=True, seed=7)
-
-
-def test_an_experiment_says_when_by_whom_and_with_what_it_was_made(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
-    claim(layout)
-    experiment = made_in(layout)
-    assert (experiment.experiment_name, experiment.created_at, experiment.created_by) == ("exp", 5.0, "coordinator")
-    assert experiment.versions == VERSIONS
-    assert experiment.identity == make_settings(tmp_path).experiment_identity()
 
 
 def test_other_settings_are_refused_all_by_name_and_with_the_two_ways_out(layout: Layout) -> None:
@@ -146,28 +139,16 @@ def test_other_settings_are_refused_all_by_name_and_with_the_two_ways_out(layout
 def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_only_under_its_new_name(
     layout: Layout, rule: str
 ) -> None:
-    claim(layout, adaptive=True, adaptive_rule=rule)
+    """Nor does a node of that version join a literal rule by the name that it knows for its own."""
+    assert claim(layout, adaptive=True, adaptive_rule=rule)
+    assert not claim(layout, adaptive=True, adaptive_rule=rule)
+    assert made_in(layout).identity["adaptive_rule"] != rule, "which is what such a node would compare it with"
+    with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was"):
+        claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
     rewrite(layout, lambda made: made["identity"].update(adaptive_rule=rule))
     with pytest.raises(ExperimentError, match=f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'"):
         claim(layout, adaptive=True, adaptive_rule=rule)
     assert not claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
-
-
-@pytest.mark.parametrize("rule", LITERAL_RULES)
-def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_formula_it_knows_by_that_name(
-    layout: Layout, rule: str
-) -> None:
-    claim(layout, adaptive=True, adaptive_rule=rule)
-    assert not claim(layout, adaptive=True, adaptive_rule=rule)
-    assert made_in(layout).identity["adaptive_rule"] != rule, "which is what that node would compare it with"
-    with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was"):
-        claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
-
-
-def test_settings_that_an_older_version_did_not_know_make_no_difference(layout: Layout) -> None:
-    claim(layout)
-    rewrite(layout, lambda made: made["identity"].pop("profile"))
-    assert not claim(layout)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"schema_version":99}'])
@@ -218,7 +199,5 @@ async def test_a_place_that_refuses_the_record_ends_no_node(tmp_path: Path, monk
 
 async def test_workers_and_coordinators_record_their_starts(layout: Layout) -> None:
     await run_all(make_coordinator(layout, "clock", max_rounds=1), make_worker(layout, "alice", max_rounds=1))
-    assert [(start.node_id, start.role) for start in last_starts(run_of(layout))] == [
-        ("alice", "worker"),
-        ("clock", "coordinator"),
-    ]
+    started = [(start.node_id, start.role) for start in last_starts(run_of(layout))]
+    assert started == [("alice", "worker"), ("clock", "coordinator")]

@@ -35,7 +35,7 @@ class Watched:
         self.now += seconds or 0.0
 
 
-def pauses(looks: int, news: Callable[[Rhythm], None] = lambda rhythm: None, before: int = 0) -> list[float | None]:
+def pauses(looks: int, news: Callable[[Rhythm], None], before: int) -> list[float | None]:
     """So many; before one of them there is news."""
     clock = Watched()
     rhythm = Rhythm(cast(Clock, clock), MOST)
@@ -50,17 +50,20 @@ def pauses(looks: int, news: Callable[[Rhythm], None] = lambda rhythm: None, bef
     return clock.pauses
 
 
-def test_pauses_grow_while_nothing_changes_up_to_the_longest() -> None:
-    assert pauses(8) == [1.0, 1.5, 2.25, 3.375, 5.0625, 7.59375, LONGEST, LONGEST]
-
-
-def test_nothing_is_looked_for_before_it_can_be_there() -> None:
-    assert pauses(3, lambda rhythm: rhythm.expect(50.0)) == [50.0 * EARLY, 1.0, 1.5]
-    assert pauses(2, lambda rhythm: rhythm.expect(100.0)) == [MOST, 100.0 * EARLY - MOST]
-
-
-def test_news_makes_the_next_look_come_soon() -> None:
-    assert pauses(5, Rhythm.keep_pace, before=4) == [1.0, 1.5, 2.25, 3.375, 1.0]
+@pytest.mark.parametrize(
+    ("before", "news", "found"),
+    [
+        (0, lambda rhythm: None, [1.0, 1.5, 2.25, 3.375, 5.0625, 7.59375, LONGEST, LONGEST]),
+        (0, lambda rhythm: rhythm.expect(50.0), [50.0 * EARLY, 1.0, 1.5]),
+        (0, lambda rhythm: rhythm.expect(100.0), [MOST, 100.0 * EARLY - MOST]),
+        (4, Rhythm.keep_pace, [1.0, 1.5, 2.25, 3.375, 1.0]),
+    ],
+    ids=["they grow up to the longest", "nothing before it can be there", "a look at last", "news"],
+)
+def test_pauses_follow_what_is_expected_and_what_is_new(
+    before: int, news: Callable[[Rhythm], None], found: list[float]
+) -> None:
+    assert pauses(len(found), news, before) == found
 
 
 def test_who_rests_does_not_look_until_something_is_waited_for() -> None:
@@ -116,23 +119,20 @@ def test_what_is_there_and_not_to_be_taken_is_said_at_once() -> None:
     assert context.slept == []
 
 
-def test_a_problem_that_passes_before_patience_ends_is_never_said() -> None:
+@pytest.mark.parametrize(
+    ("spells", "said"),
+    [
+        ([(0.0, 3.0, 5.9), (100.0, 105.9)], []),
+        ([(0.0, 5.0, 6.0, 7.0, 60.0), ()], ["trouble", "trouble.over"]),
+    ],
+)
+def test_a_problem_that_outlasts_patience_is_said_once_with_its_end_and_any_other_never(
+    spells: list[tuple[float, ...]], said: list[str]
+) -> None:
     with capture_logs() as logs:
         problem = LogOnce("trouble", over="trouble.over", patience=6.0)
-        for seconds in (0.0, 3.0, 5.9):
-            problem.found("a while", seconds)
-        problem.gone()
-        problem.found("again", 100.0)
-        problem.found("again", 105.9)
-        problem.gone()
-    assert logs == []
-
-
-def test_one_that_lasts_is_said_once_with_its_end() -> None:
-    with capture_logs() as logs:
-        problem = LogOnce("trouble", over="trouble.over", patience=6.0)
-        for seconds in (0.0, 5.0, 6.0, 7.0, 60.0):
-            problem.found(seconds, seconds)
-        problem.gone()
-        problem.gone()
-    assert [log["event"] for log in logs] == ["trouble", "trouble.over"]
+        for spell in spells:
+            for seconds in spell:
+                problem.found("a while", seconds)
+            problem.gone()
+    assert [log["event"] for log in logs] == said

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Iterable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +33,20 @@ pytestmark = pytest.mark.anyio
 BEAT = 0.02
 
 
-def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:
-    clock = replace(SYSTEM_CLOCK, wall=lambda: registered_at)
-    ctx = make_context(layout, times=clock, heartbeat_interval=BEAT)
+def make_presence(layout: Layout, *, registered_at: float = 1000.0, **clock: Any) -> Presence:
+    times = replace(SYSTEM_CLOCK, **{"wall": lambda: registered_at} | clock)
+    ctx = make_context(layout, times=times, heartbeat_interval=BEAT)
     return Presence(replace(ctx, process=this_process()), "worker")
+
+
+@asynccontextmanager
+async def beating(presence: Presence) -> AsyncIterator[None]:
+    """For the block it is registered, and beats."""
+    await presence.register()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(presence.keep_beating)
+        yield
+        tasks.cancel_scope.cancel()
 
 
 def registered(layout: Layout, node: str = "alice") -> PeerFile:
@@ -50,12 +60,17 @@ def hold(layout: Layout, **more: object) -> PeerFile:
     return peer
 
 
-async def test_a_registration_says_who_where_and_that_it_is_loading(layout: Layout) -> None:
-    await make_presence(layout).register()
+async def test_a_registration_says_who_and_where_and_beats_tell_what_the_node_does(layout: Layout) -> None:
+    presence = make_presence(layout)
+    await presence.register()
     peer = registered(layout)
-    assert (peer.peer_id, peer.node_role, peer.status, peer.beat) == ("alice", "worker", "starting", 1)
-    assert (peer.host, peer.pid) == (host_identity(), os.getpid())
-    assert peer.registered_at == 1000.0
+    assert (peer.peer_id, peer.node_role, peer.status, peer.beat) == ("alice", "worker", STARTING, 1)
+    assert (peer.host, peer.pid, peer.registered_at) == (host_identity(), os.getpid(), 1000.0)
+    presence.status, presence.round, presence.phase = ACTIVE, 7, "training"
+    async with beating(presence):
+        await until(lambda: registered(layout).beat >= 4)
+    peer = registered(layout)
+    assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
 
 
 async def test_a_registration_survives_a_power_cut_and_a_heartbeat_need_not(
@@ -107,65 +122,46 @@ def register_beside(layout: Layout, beats: Iterable[int]) -> Awaitable[None]:
             show(beat)
 
     show(next(looks))
-    ctx = make_context(layout, times=replace(SYSTEM_CLOCK, sleep=sleep), heartbeat_interval=BEAT)
-    return Presence(replace(ctx, process=this_process()), "worker").register()
+    return make_presence(layout, sleep=sleep).register()
 
 
-@pytest.mark.parametrize("beats", [(1, 2, 3), (1, 1, 2, 2, 3), (1, 1, 1, 2, 2, 2, 3)])
-async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused_be_it_late(
-    layout: Layout, beats: tuple[int, ...]
+@pytest.mark.parametrize(
+    ("beats", "taken"),
+    [
+        *((late, True) for late in ((1, 2, 3), (1, 1, 2, 2, 3), (1, 1, 1, 2, 2, 2, 3))),
+        *((claim, False) for claim in ((1, 1, 1, 1), (7, 8, 8, 8, 8, 8, 8), (9, 1, 9, 1, 9, 1))),
+    ],
+)
+async def test_a_heart_that_beats_on_another_host_keeps_the_id_be_it_late_and_a_claim_put_there_once_or_twice_does_not(
+    layout: Layout, beats: tuple[int, ...], taken: bool
 ) -> None:
-    with pytest.raises(DuplicateNodeError, match="process 1 on elsewhere"):
+    refused = pytest.raises(DuplicateNodeError, match="process 1 on elsewhere") if taken else nullcontext()
+    with refused:
         await register_beside(layout, beats)
-
-
-@pytest.mark.parametrize("beats", [(1, 1, 1, 1), (7, 8, 8, 8, 8, 8, 8), (9, 1, 9, 1, 9, 1)])
-async def test_a_claim_that_somebody_put_there_once_or_twice_keeps_no_id_taken(
-    layout: Layout, beats: tuple[int, ...]
-) -> None:
-    await register_beside(layout, beats)
-    assert registered(layout).host == host_identity()
+    assert registered(layout).host == ("elsewhere/boot/pid" if taken else host_identity())
 
 
 async def test_the_late_heartbeat_of_a_process_that_is_dead_by_now_ends_nobody(layout: Layout) -> None:
     with start_child() as child:
         started = process_started_at(child.pid)
         child.kill()
-    presence = make_presence(layout)
-    await presence.register()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(presence.keep_beating)
+    async with beating(make_presence(layout)):
         hold(layout, host=host_identity(), pid=child.pid, process_started_at=started, registered_at=1.0)
         await until(lambda: registered(layout).pid == os.getpid())
-        tasks.cancel_scope.cancel()
 
 
 async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layout: Layout) -> None:
     first, second = make_presence(layout, registered_at=1.0), make_presence(layout, registered_at=2.0)
-    await first.register()
-    layout.peer_file("alice").unlink()  # as if both had looked before either had written
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first.keep_beating)
+    async with beating(first):
+        layout.peer_file("alice").unlink()  # as if both had looked before either had written
         with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match="registered first"):
             async with second.held():
                 await second.keep_beating()
-        tasks.cancel_scope.cancel()
     peer = registered(layout)
-    assert peer.registered_at == 1.0, "the file speaks for the one that stays"
-    assert peer.status != STOPPED
+    assert (peer.registered_at, peer.status) == (1.0, STARTING), "the file speaks for the one that stays"
 
 
 FOREIGN: dict[str, Any] = {"host": "elsewhere/boot/pid", "pid": 1, "registered_at": 0.0, "incarnation": "00"}
-
-
-async def contested(layout: Layout, presence: Presence, claims: Iterable[PeerFile]) -> None:
-    """The node beats while these are put in the place of its registration, one after the other."""
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(presence.keep_beating)
-        for claim in claims:
-            put(layout.peer_file("alice"), encode(claim))
-            await until(lambda: registered(layout).incarnation == presence.claim[1])
-        tasks.cancel_scope.cancel()
 
 
 CLAIMS = {
@@ -181,38 +177,25 @@ async def test_a_claim_that_does_not_beat_beside_it_ends_nobody_however_old_it_i
     if known := "recorded" in kind:
         hold(layout, beat=3, **FOREIGN)
     presence = make_presence(layout)
-    await presence.register()
     with capture_logs() as logs:
-        await contested(layout, presence, CLAIMS[kind])
+        async with beating(presence):
+            for claim in CLAIMS[kind]:
+                put(layout.peer_file("alice"), encode(claim))
+                await until(lambda: registered(layout).incarnation == presence.claim[1])
     assert registered(layout).registered_at == 1000.0
     assert known or [log["event"] for log in logs][:1] == ["node_id.contested"]
 
 
 @pytest.mark.parametrize("beat", [10**6, 2**53 - 1])
 async def test_a_beat_that_somebody_wrote_higher_does_not_make_a_node_look_dead(layout: Layout, beat: int) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    put(layout.peer_file("alice"), encode(msgspec.structs.replace(registered(layout), beat=beat)))
     liveness = Liveness(10.0)
-    liveness.observe(registered(layout), now=0.0, wall=0.0)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(presence.keep_beating)
+    async with beating(make_presence(layout)):
+        raised = msgspec.structs.replace(registered(layout), beat=beat)
+        put(layout.peer_file("alice"), encode(raised))
+        liveness.observe(raised, now=0.0, wall=0.0)
         await until(lambda: (peer := registered(layout)).beat > beat or peer.beat < 10)
-        tasks.cancel_scope.cancel()
     liveness.observe(registered(layout), now=15.0, wall=0.0)
     assert "alice" in liveness.moving(20.0)
-
-
-async def test_a_heartbeat_moves_and_tells_what_the_node_does(layout: Layout) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    presence.status, presence.round, presence.phase = ACTIVE, 7, "training"
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(presence.keep_beating)
-        await until(lambda: registered(layout).beat >= 4)
-        tasks.cancel_scope.cancel()
-    peer = registered(layout)
-    assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
 
 
 @pytest.mark.parametrize(("rounds", "beats"), [(True, 4), (False, 8)], ids=["from round to round", "a long round"])
@@ -257,32 +240,31 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     assert [peer.peer_id for peer in seen.read(frozenset({"bob"})).peers] == ["bob", "carol"]
 
 
+def beat(layout: Layout, node: str, number: int, **more: str) -> None:
+    put(layout.peer_file(node), encode(make_peer(node, beat=number, **{"status": ACTIVE} | more)))
+
+
 def test_while_a_listing_is_good_those_who_are_waited_for_are_looked_at_and_its_old_versions_show_no_life(
     layout: Layout,
 ) -> None:
     reader = PeerReader(layout.run, lambda: 0.0, pause=5.0)
 
-    def beat(node: str, number: int) -> None:
-        put(layout.peer_file(node), encode(make_peer(node, beat=number, status=ACTIVE)))
-
     def look(*at_once: str) -> tuple[list[int], list[str], frozenset[str]]:
         seen = reader.read(max_age=9.0, at_once=at_once, alive={"bob", "carol"})
         return [peer.beat for peer in seen.peers], [peer.peer_id for peer in seen.fresh], seen.stirred
 
-    for node in ("bob", "carol"):
-        beat(node, 1)
-    assert look() == ([1, 1], ["bob", "carol"], frozenset())
-    for node in ("bob", "carol"):
-        beat(node, 2)
-    assert look("bob") == ([2, 1], ["bob"], frozenset())
+    for number, at_once, found in ((1, (), ([1, 1], ["bob", "carol"])), (2, ("bob",), ([2, 1], ["bob"]))):
+        beat(layout, "bob", number)
+        beat(layout, "carol", number)
+        assert look(*at_once) == (*found, frozenset())
     assert look() == ([2, 1], [], frozenset())
 
 
 def test_of_two_looks_that_overlap_the_one_that_read_nothing_new_hides_nobody(layout: Layout) -> None:
     """Peers that had become active lived only from their next heartbeat on, and the rounds until then heard nobody."""
     seen = PeersSeen(make_context(layout), Liveness(10.0))
-    for beat, status in enumerate((STARTING, ACTIVE)):
-        put(layout.peer_file("bob"), encode(make_peer("bob", beat=beat, status=status)))
+    for number, status in enumerate((STARTING, ACTIVE)):
+        beat(layout, "bob", number, status=status)
         first = seen.read(frozenset())
         second = seen.read(frozenset())
         seen.note(first)
@@ -290,15 +272,15 @@ def test_of_two_looks_that_overlap_the_one_that_read_nothing_new_hides_nobody(la
     assert seen.workers() == {"bob"}
 
 
-def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(layout: Layout) -> None:
-    run, reads = layout.run, list[str]()
-    reader, usual = PeerReader(run), run.store.get
-    run.store.get = lambda key, limit: (reads.append(key), usual(key, limit))[1]  # type: ignore[method-assign]
-    for beat in (1, 2):
-        put(layout.peer_file("clock"), encode(make_peer("clock", beat=beat, node_role="coordinator", status=ACTIVE)))
-        assert there(reader.read_one("clock")).beat == beat
-        assert [peer.beat for peer in reader.read().peers] == [beat]
-    assert len(reads) == 2
+def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(
+    layout: Layout, gets: list[str]
+) -> None:
+    reader = PeerReader(layout.run)
+    for number in (1, 2):
+        beat(layout, "clock", number, node_role="coordinator")
+        assert there(reader.read_one("clock")).beat == number
+        assert [peer.beat for peer in reader.read().peers] == [number]
+    assert len(gets) == 2
     assert reader.read_one("nobody") is None
 
 
@@ -320,14 +302,13 @@ def test_a_registration_that_beats_is_read_again_at_once_or_after_a_pause(
     now, pause = [0.0], 5.0
     reader = PeerReader(layout.run, lambda: now[0], pause=pause)
 
-    def beat_seen(beat: int) -> int:
-        peer = make_peer("bob", beat=beat, **{"status": ACTIVE, **more})
-        put(layout.peer_file("bob"), encode(peer))
+    def beat_seen(number: int) -> int:
+        beat(layout, "bob", number, **more)
         (seen,), _, stirred = reader.read(at_once=at_once, alive=alive)
-        assert stirred == (frozenset() if seen.beat == beat else {"bob"})
+        assert stirred == (frozenset() if seen.beat == number else {"bob"})
         return seen.beat
 
-    assert [beat_seen(beat) for beat in (1, 2)] == [1, 2], "so that it is seen to move"
+    assert [beat_seen(number) for number in (1, 2)] == [1, 2], "so that it is seen to move"
     now[0] += pause - 1.0
     assert beat_seen(3) == (3 if is_read else 2)
     assert not reader.read(at_once=at_once, alive=alive).stirred, "it was told of already"

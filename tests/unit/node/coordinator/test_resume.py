@@ -47,23 +47,30 @@ def test_a_state_file_that_is_no_clock_never_gives_round_0_where_folders_show_la
     assert bool(problem) == (content is not None), "what is damaged is said, what is missing is no damage"
 
 
-def test_a_whole_state_file_is_believed(layout: Layout) -> None:
-    put_state(layout, round=7, stage=1)
-    make_ghost(layout, "alice", rounds=4)
-    key, state, problem = resume_point(run_of(layout), MOST)
-    assert key == RoundKey(7, 1)
-    assert state is not None
-    assert state.created_at == make_state().created_at
-    assert not problem
-
-
-@pytest.mark.parametrize("more", [{"round": 60}, {"round": MOST, "finished": True}], ids=["a jump", "the end"])
-def test_a_state_that_no_reward_bears_out_is_not_believed(layout: Layout, more: dict[str, Any]) -> None:
-    make_ghost(layout, "alice", rounds=8)
-    put_state(layout, max_rounds=MOST, **more)
-    key, state, problem = resume_point(run_of(layout), MOST)
-    assert (key, state) == (RoundKey(7), None)
-    assert "expected a reward in one of the 5 rounds before" in problem
+@pytest.mark.parametrize(
+    ("rounds", "asked", "says", "key", "believed"),
+    [
+        (4, MOST, {"round": 7, "stage": 1}, RoundKey(7, 1), True),
+        (8, MOST, {"round": 60}, RoundKey(7), False),
+        (8, MOST, {"round": MOST, "finished": True}, RoundKey(7), False),
+        (21, MOST, {"round": 7}, RoundKey(20), True),
+        (7, 5, {"round": 7, "max_rounds": 7, "finished": True}, RoundKey(7), True),
+        (7, 5, {"round": 8, "max_rounds": 8, "finished": True}, RoundKey(5), False),
+    ],
+    ids=[
+        *("a whole one", "a jump that no reward bears out", "an end that none bears out"),
+        *("one that workers went beyond alone", "more than is asked for now", "more, and nobody did as many"),
+    ],
+)
+def test_a_state_is_believed_where_rewards_bear_it_out_and_never_gone_back_to(
+    layout: Layout, rounds: int, asked: int, says: dict[str, Any], key: RoundKey, believed: bool
+) -> None:
+    make_ghost(layout, "alice", rounds=rounds)
+    put_state(layout, **{"max_rounds": MOST} | says)
+    found, state, problem = resume_point(run_of(layout), asked)
+    assert (found, state is not None, not problem) == (key, believed, believed)
+    assert state is None or state.created_at == make_state().created_at
+    assert believed or asked < MOST or "expected a reward in one of the 5 rounds before" in problem
 
 
 def test_where_workers_are_expected_by_name_strangers_rewards_bear_no_state_out(layout: Layout) -> None:
@@ -74,20 +81,6 @@ def test_where_workers_are_expected_by_name_strangers_rewards_bear_no_state_out(
     put_state(layout, max_rounds=MOST, round=60)
     assert resume_point(run_of(layout), MOST)[0] == RoundKey(60)
     assert resume_point(run_of(layout), MOST, frozenset({"alice"}))[:2] == (RoundKey(7), None)
-
-
-def test_a_state_file_that_workers_without_a_coordinator_left_behind_is_not_gone_back_to(layout: Layout) -> None:
-    put_state(layout, round=7)
-    make_ghost(layout, "alice", rounds=21)
-    assert resume_point(run_of(layout), MOST)[0] == RoundKey(20)
-
-
-def test_a_state_beyond_the_rounds_that_are_asked_for_now_is_believed_where_workers_bear_it_out(layout: Layout) -> None:
-    make_ghost(layout, "alice", rounds=7)
-    put_state(layout, round=7, max_rounds=7, finished=True)
-    assert resume_point(run_of(layout), 5)[0] == RoundKey(7)
-    put_state(layout, round=8, max_rounds=8, finished=True)
-    assert resume_point(run_of(layout), 5)[0] == RoundKey(5)
 
 
 def test_stages_count(layout: Layout) -> None:
@@ -107,12 +100,6 @@ def test_no_worker_alone_says_where_the_clock_is(layout: Layout, rounds: list[in
     assert clock_from_traces(run_of(layout)) == RoundKey(expected)
 
 
-def test_a_worker_whose_last_rollouts_are_missing_is_where_its_rewards_are(layout: Layout) -> None:
-    make_ghost(layout, "alice", rounds=9)
-    layout.rollout_file(RoundKey(8), "alice").unlink()
-    assert clock_from_traces(run_of(layout)) == RoundKey(8)
-
-
 def test_what_no_worker_left_is_no_trace(layout: Layout, tmp_path: Path) -> None:
     make_ghost(layout, "alice", rounds=5)
     make_ghost(layout, "never-submitted")
@@ -130,10 +117,12 @@ def test_what_no_worker_left_is_no_trace(layout: Layout, tmp_path: Path) -> None
     assert clock_from_traces(run_of(layout)) == RoundKey(4)
 
 
-def test_where_the_registrations_were_cleaned_away_rewards_still_tell(layout: Layout) -> None:
-    make_ghost(layout, "alice", rounds=5)
-    layout.peer_file("alice").unlink()
-    assert clock_from_traces(run_of(layout)) == RoundKey(4)
+@pytest.mark.parametrize("gone", ["registration", "last rollouts"])
+def test_what_was_cleaned_away_leaves_a_worker_where_its_rewards_are(layout: Layout, gone: str) -> None:
+    make_ghost(layout, "alice", rounds=9)
+    last = layout.rollout_file(RoundKey(8), "alice")
+    (last if gone == "last rollouts" else layout.peer_file("alice")).unlink()
+    assert clock_from_traces(run_of(layout)) == RoundKey(8)
 
 
 def test_traces_never_lead_beyond_the_end(layout: Layout) -> None:

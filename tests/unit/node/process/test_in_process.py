@@ -70,22 +70,17 @@ def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
 class Ends(FakeNode):
     """By itself, with this exit code."""
 
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self._code = code
+    code = MissedError.exit_code
 
     async def run(self) -> int:
-        return self._code
+        return self.code
 
 
 def test_a_node_that_did_nothing_gives_the_process_its_exit_code_and_ends_nobody_else(tmp_path: Path) -> None:
-    lives = Ends(0)
-    assert run_two(tmp_path, Ends(MissedError.exit_code), lives) == MissedError.exit_code
+    lives = Ends()
+    lives.code = 0
+    assert run_nodes(tmp_path, Ends, lambda: lives) == MissedError.exit_code
     assert lives.stopped == []
-
-
-def run_two(path: Path, first: FakeNode, second: FakeNode) -> int:
-    return run_nodes(path, lambda: first, lambda: second)
 
 
 def events_of(path: Path, node: str) -> list[str]:
@@ -97,7 +92,7 @@ def test_a_signal_asks_every_node_once_and_gives_the_exit_code(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     nodes = FakeNode(), FakeNode(partial(os.kill, os.getpid(), number))
-    assert run_two(tmp_path, *nodes) == code
+    assert run_nodes(tmp_path, lambda: nodes[0], lambda: nodes[1]) == code
     assert [node.stopped for node in nodes] == [[code], [code]]
     for node in "ab":
         assert sorted(events_of(tmp_path, node)) == ["fake.asked", "fake.runs", "fake.saved"]
@@ -116,25 +111,21 @@ def test_a_node_that_fails_has_the_others_stop_in_their_own_time_and_the_process
     tmp_path: Path, error: Exception, code: int, event: str
 ) -> None:
     other = FakeNode()
-    assert run_two(tmp_path, FakeNode(failing(error)), other) == code
+    assert run_nodes(tmp_path, lambda: FakeNode(failing(error)), lambda: other) == code
     assert other.stopped == [143]
     assert events_of(tmp_path, "a") == [event]
     assert set(events_of(tmp_path, "b")) == {"fake.runs", "fake.asked", "fake.saved"}
 
 
-def test_two_that_fail_ask_the_third_only_once(tmp_path: Path) -> None:
-    fails, lives = [FakeNode(failing(StoreError(text))) for text in ("x", "y")], FakeNode()
-    assert run_nodes(tmp_path, lambda: fails[0], lambda: fails[1], lambda: lives) == 1
-    assert lives.stopped == [143]
-
-
-def test_a_node_whose_turn_to_start_comes_when_all_are_stopping_stops_too(tmp_path: Path) -> None:
+def test_two_that_fail_ask_the_third_only_once_also_one_whose_turn_to_start_has_not_come(tmp_path: Path) -> None:
     def cannot_start() -> FakeNode:
         raise ConfigError("what?")
 
-    late = FakeNode()
-    assert run_nodes(tmp_path, cannot_start, lambda: late) == 2
-    assert late.stopped == [143]
+    lives, late = FakeNode(), FakeNode()
+    fails = failing(StoreError("gone"))
+    assert run_nodes(tmp_path / "a", lambda: FakeNode(fails), lambda: FakeNode(fails), lambda: lives) == 1
+    assert run_nodes(tmp_path / "b", cannot_start, lambda: late) == 2
+    assert lives.stopped == late.stopped == [143]
 
 
 def test_a_setting_that_no_worker_can_run_with_ends_all_before_anything_starts(tmp_path: Path) -> None:

@@ -2,179 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from threading import Event
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 
 from swarm.errors import ModelError
 from swarm.node.process import together
 from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, compute_thread
 from swarm.node.process.together import Companions, GenerationTogether
 from swarm.types import Completion, GenerationCall, Groups
+from tests.unit.node.nodes import until
 
 pytestmark = pytest.mark.anyio
-ALL = frozenset({"anna", "ben", "cleo"})
-
-
-class Base:
-    """What the generators of one test have in common."""
-
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
-        self.steps: list[list[str]] = []
-        self.go = Event()
-        self.go.set()
+CALL = GenerationCall(["?"], 2, 1)
 
 
 class FakeGenerator:
     """Answers with its name; raises if it is called `broken`."""
 
-    def __init__(self, name: str, base: Base) -> None:
-        self.name, self.base = name, base
+    def __init__(self, name: str, nodes: Nodes) -> None:
+        self.name, self.nodes = name, nodes
 
     @property
     def batch_key(self) -> object:
-        return id(self.base)
+        return id(self.nodes)
 
     @property
     def batch_size(self) -> int:
-        return self.base.nodes
+        return self.nodes.count
 
     def generate(self, prompts: Sequence[str], **_: Any) -> Groups:
         return [(Completion(self.name, True),) for _ in prompts]
 
     def generate_together(self, calls: Sequence[tuple[Any, GenerationCall]]) -> Sequence[Groups | Exception]:
-        assert self.base.go.wait(10)
-        self.base.steps.append([generator.name for generator, _ in calls])
+        self.nodes.steps.append([generator.name for generator, _ in calls])
         return [
             ModelError("diverged") if generator.name == "broken" else generator.generate(call.prompts)
             for generator, call in calls
         ]
 
 
-CALL = GenerationCall(["?"], 2, 1)
-
-
 class Nodes:
-    """Their executors, and what each was answered."""
+    """So many nodes of one process: who was in which step, and what each was answered."""
 
-    def __init__(self, thread: ThreadPoolExecutor, base: Base) -> None:
-        self._base = base
-        now = SYSTEM_CLOCK.monotonic
-        self._together = GenerationTogether(thread, now)
-        self._thread = thread
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.steps: list[list[str]] = []
         self.answers: dict[str, Any] = {}
-        self.asked = 0
+        self.free = Event()
+        """Set: the compute thread may begin."""
 
-    async def ask(self, name: str, call: GenerationCall = CALL) -> None:
-        compute = ComputeExecutor(SYSTEM_CLOCK.monotonic, self._thread, name, self._together)
-        self.asked += 1
-        try:
-            ((completion,),) = await compute.generate(FakeGenerator(name, self._base), call)
-            self.answers[name] = completion.text
-        except ModelError as error:
-            self.answers[name] = error
-        assert compute.busy
-
-    async def round(self, *names: str) -> None:
-        with anyio.fail_after(20):
+    @asynccontextmanager
+    async def asking(self, *names: str) -> AsyncIterator[TaskGroup]:
+        """These ask at once, and the compute thread is free at the end of the block."""
+        self.free.clear()
+        with compute_thread() as thread, anyio.fail_after(20):
+            self._thread, self._together = thread, GenerationTogether(thread, SYSTEM_CLOCK.monotonic)
+            thread.submit(self.free.wait, 10)
             async with anyio.create_task_group() as tasks:
                 for name in names:
                     tasks.start_soon(self.ask, name)
+                await anyio.wait_all_tasks_blocked()
+                yield tasks
+                await anyio.wait_all_tasks_blocked()
+                self.free.set()
+
+    async def ask(self, name: str, call: GenerationCall = CALL) -> None:
+        compute = ComputeExecutor(SYSTEM_CLOCK.monotonic, self._thread, name, self._together)
+        try:
+            ((completion,),) = await compute.generate(FakeGenerator(name, self), call)
+            self.answers[name] = completion.text
+        except ModelError as error:
+            self.answers[name] = str(error)
+        assert compute.busy
 
 
-async def test_nodes_that_ask_at_the_same_time_are_one_step_and_each_gets_its_own() -> None:
-    base = Base(3)
-    with compute_thread() as thread:
-        nodes = Nodes(thread, base)
-        for _ in range(2):
-            await nodes.round("anna", "ben", "cleo")
-    assert base.steps == [["anna", "ben", "cleo"]] * 2
-    assert nodes.answers == {"anna": "anna", "ben": "ben", "cleo": "cleo"}
-
-
-async def test_who_fails_in_a_step_fails_alone() -> None:
-    base = Base(2)
-    with compute_thread() as thread:
-        nodes = Nodes(thread, base)
-        await nodes.round("anna", "broken")
-    assert nodes.answers["anna"] == "anna"
-    assert isinstance(nodes.answers["broken"], ModelError)
+async def test_nodes_that_ask_at_the_same_time_are_one_step_and_who_fails_in_it_fails_alone() -> None:
+    nodes = Nodes(3)
+    async with nodes.asking("anna", "ben", "broken"):
+        pass
+    assert nodes.steps == [["anna", "ben", "broken"]]
+    assert nodes.answers == {"anna": "anna", "ben": "ben", "broken": "diverged"}
 
 
 async def test_a_dead_node_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(together, "FIRST", 0.05)
-    base = Base(3)
-    with compute_thread() as thread:
-        nodes = Nodes(thread, base)
-        await nodes.round("anna", "ben")
-        await nodes.round("anna", "ben")
-    assert base.steps == [["anna", "ben"]] * 2
+    nodes = Nodes(3)
+    async with nodes.asking("anna", "ben") as tasks:
+        nodes.free.set()
+        await until(lambda: len(nodes.answers) == 2)
+        tasks.start_soon(nodes.ask, "anna")
+        tasks.start_soon(nodes.ask, "ben")
+    assert nodes.steps == [["anna", "ben"]] * 2
 
 
 async def test_who_asks_while_the_thread_is_busy_is_in_the_step_that_waits_for_it() -> None:
-    base, free, entered = Base(2), Event(), Event()
-
-    def busy() -> None:
-        entered.set()
-        assert free.wait(10)
-
-    with compute_thread() as thread:
-        nodes = Nodes(thread, base)
-        thread.submit(busy)
-        assert entered.wait(10)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(nodes.ask, "anna")
-            tasks.start_soon(nodes.ask, "ben")
-            await anyio.wait_all_tasks_blocked()
-            tasks.start_soon(nodes.ask, "late")
-            await anyio.wait_all_tasks_blocked()
-            free.set()
-    assert base.steps == [["anna", "ben", "late"]]
+    nodes = Nodes(2)
+    async with nodes.asking("anna", "ben") as tasks:
+        tasks.start_soon(nodes.ask, "late")
+    assert nodes.steps == [["anna", "ben", "late"]]
 
 
 async def test_other_group_sizes_are_another_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(together, "FIRST", 0.05)
-    base = Base(2)
-    with compute_thread() as thread, anyio.fail_after(20):
-        nodes = Nodes(thread, base)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(nodes.ask, "anna", GenerationCall(["?"], 2, 1))
-            tasks.start_soon(nodes.ask, "ben", GenerationCall(["?"], 4, 1))
-    assert sorted(base.steps) == [["anna"], ["ben"]]
+    nodes = Nodes(2)
+    async with nodes.asking("anna") as tasks:
+        tasks.start_soon(nodes.ask, "ben", GenerationCall(["?"], 4, 1))
+    assert sorted(nodes.steps) == [["anna"], ["ben"]]
 
 
 async def test_a_call_that_is_cancelled_before_its_step_is_no_part_of_it() -> None:
-    base, free = Base(3), Event()
-    with compute_thread() as thread, anyio.fail_after(20):
-        nodes = Nodes(thread, base)
-        thread.submit(free.wait, 10)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(nodes.ask, "anna")
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as gone:
-                    gone.start_soon(nodes.ask, "ben")
-                    await anyio.wait_all_tasks_blocked()
-                    scope.cancel()
-            tasks.start_soon(nodes.ask, "cleo")
-            await anyio.wait_all_tasks_blocked()
-            free.set()
-    assert base.steps == [["anna", "cleo"]]
+    nodes = Nodes(3)
+    async with nodes.asking("anna") as tasks:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as gone:
+                gone.start_soon(nodes.ask, "ben")
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+        tasks.start_soon(nodes.ask, "cleo")
+    assert nodes.steps == [["anna", "cleo"]]
 
 
 def test_companions_are_waited_for_and_strangers_for_a_moment() -> None:
     known = Companions()
-    assert known.patience(frozenset({"anna"}), 3) == together.FIRST
-    assert known.patience(ALL, 3) == 0
-    known.stepped(ALL, 8.0)
-    assert known.patience(frozenset({"anna"}), 3) == 8.0 * together.SHARE
-    known.stepped(frozenset({"anna", "ben"}), 8.0)  # cleo was late
-    assert known.patience(frozenset({"anna", "ben"}), 3) == together.MOMENT
-    assert known.patience(frozenset({"cleo"}), 3) == 8.0 * together.SHARE  # it was with them before
-    known.stepped(frozenset({"cleo"}), 4000.0)
-    assert known.patience(frozenset({"cleo"}), 3) == together.MOMENT
-    assert known.patience(frozenset({"ben"}), 3) == together.LONGEST
+
+    def patience(present: str) -> float:
+        return known.patience(frozenset(present), nodes=3)
+
+    assert (patience("a"), patience("abc")) == (together.FIRST, 0.0)
+    known.stepped(frozenset("abc"), 8.0)
+    assert patience("a") == 8.0 * together.SHARE
+    known.stepped(frozenset("ab"), 8.0)
+    assert patience("ab") == together.MOMENT, "c was late"
+    assert patience("c") == 8.0 * together.SHARE, "it was with them before"
+    known.stepped(frozenset("c"), 4000.0)
+    assert (patience("c"), patience("b")) == (together.MOMENT, together.LONGEST)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
-from swarm.algo.samplers import OwnRewards
+from swarm.algo.sampling import OwnRewards
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import LITERAL_RULES
 from swarm.node.sharing.admission import AssignedQuestions
