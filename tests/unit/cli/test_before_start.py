@@ -65,6 +65,10 @@ def test_what_cannot_start_is_refused_once_with_its_cause_and_nothing_is_left(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_model_that_is_none_is_refused_with_the_one_that_was_meant(hub: FakeHub, typed: Typed) -> None:
+    assert "did you mean 'tiny-2-qwen2'" in typed("plan", "--model", "tiny-2-qwen", codes=(1, 2)).err
+
+
 def test_two_models_that_cannot_be_had_are_both_named(hub: FakeHub) -> None:
     nodes = [Settings(model=(name,)) for name in ("owner/smal", "./nothere", "owner/smal")]
     with pytest.raises(ModelError) as caught:
