@@ -15,7 +15,7 @@ from swarm.records.listing import size_of
 from swarm.store.folder.store import FolderStore
 from tests.layout import Layout
 from tests.unit.cli.conftest import Typed
-from tests.unit.cli.test_live import beating
+from tests.unit.cli.test_processes import beating
 from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 
 pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
