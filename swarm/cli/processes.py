@@ -45,6 +45,7 @@ from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.host import this_process
 from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import STOPPED, is_alive, process_runs
+from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import missing, require_for
 from swarm.views.text import shorten
@@ -216,8 +217,8 @@ def _real(settings: Settings) -> str:
 
 
 def _digest(settings: Settings) -> str:
-    named = f"{_real(settings)}\0{settings.experiment}".encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(named, digest_size=12).hexdigest()
+    text = f"{_real(settings)}\0{settings.experiment}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
 
 
 def down(
@@ -283,10 +284,7 @@ def _nothing(settings: Settings) -> str:
     with running(None) as found:
         others = {f"--path {process.file.path} --experiment {process.file.experiment}" for process in found}
     said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
-    if not others:
-        return said
-    more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""
-    return f"{said}; others of yours go on: {', '.join(sorted(others)[:MOST_OTHERS])}{more}"
+    return f"{said}; others of yours go on: {named(sorted(others), MOST_OTHERS)}" if others else said
 
 
 def look_every(settings: Settings) -> float:
@@ -347,17 +345,17 @@ def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
     Raises:
         ExperimentError: there is one; says what to do.
     """
-    named = shlex.join(["--path", settings.place, "--experiment", settings.experiment])
+    where = shlex.join(["--path", settings.place, "--experiment", settings.experiment])
     others = (
         "choose another --experiment for a new one, or join it with a node of another name: "
-        f"`swarm node {named} --node-id NAME`"
+        f"`swarm node {where} --node-id NAME`"
     )
     with running(settings) as found:
         files = [process.file for process in found]
         taken = [file.title for file in files if file.role in (UP, COPY) or {*file.nodes} & {*names}]
     if taken:
         raise ExperimentError(
-            f"{run.store.describe()} is running: {', '.join(taken)}. End it with `swarm down {named}`, {others}"
+            f"{run.store.describe()} is running: {', '.join(taken)}. End it with `swarm down {where}`, {others}"
         )
     here, wall, timeout = this_process(), time.time(), settings.cadence.liveness_timeout
     peers = {name: peer for name in names if (peer := read_peer(run, name)) and is_alive(peer, wall, timeout, here)}
