@@ -41,6 +41,7 @@ STARTING = [
     ["join", "{place}", "--experiment", "demo"],
     ["plan"],
 ]
+LINUX = pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux's folder of processes")
 BAD = {
     "a hub id with a slip": ("MODEL_NAME", "owner/smal", "knows none of this name"),
     "a path that is not there": ("MODEL_NAME", "./nothere", "no folder is at"),
@@ -100,6 +101,7 @@ def test_a_model_is_fetched_before_nodes_start_visibly(
         (["node"], "loop", "loop: "),
         (["node", "--role", "coordinator"], "n" * 300, "name too long"),
         (["join"], "file/runs", "file is no folder"),
+        pytest.param(["up"], "/proc/runs", "/proc is the system's own (proc)", marks=LINUX),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
@@ -112,12 +114,6 @@ def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
     said = typed(*words, *([path] if words == ["join"] else ["--path", path]), code=1).err.lower()
     assert f"--path {path} cannot be used: ".lower() in said
     assert cause in said
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux's folder of processes")
-def test_a_place_of_the_systems_own_is_not_called_a_full_disk() -> None:
-    problem = open_place(Path("/proc/runs")).problem()
-    assert problem == "/proc is the system's own (proc), where nobody can make a folder"
 
 
 @pytest.mark.parametrize(
