@@ -70,16 +70,12 @@ def _end(number: int, frame: object) -> NoReturn:
 
 def render(diagnosis: Diagnosis, width: int = _WIDEST) -> str:
     """Returns a table of verdict, check and figure, each trouble with its fix below it; then the verdict of all."""
-    names = [_name(finding) for finding in diagnosis.findings]
+    names = [f"{finding.area}: {finding.check}" for finding in diagnosis.findings]
     column = max(map(len, names), default=0)
     lines = [f"{diagnosis.experiment} in {printable(diagnosis.path)}", ""]
     for name, finding in zip(names, diagnosis.findings, strict=True):
         lines += _lines(name.ljust(column), finding, width)
     return "\n".join([*lines, "", _verdict(diagnosis)])
-
-
-def _name(finding: Finding) -> str:
-    return f"{finding.area}: {finding.check}"
 
 
 def _lines(name: str, finding: Finding, width: int) -> list[str]:

@@ -5,6 +5,7 @@ list          prune: old rollouts ─▶ the archive          clean: gone
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from contextlib import suppress
@@ -15,12 +16,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import (
-    CommonFlags,
-    PathFlag,
-    named_flags,
-    settings_from,
-)
+from swarm.cli.flags import CommonFlags, PathFlag, named_flags, settings_from
 from swarm.cli.processes import beating_elsewhere
 from swarm.cli.say import asked, say, warn
 from swarm.config import Settings
@@ -46,6 +42,7 @@ _CHECKPOINTS = (
     "Its checkpoints: a node that goes on has the weights of its model at first again, but for the rounds that it can "
     "redo (SWARM_REDO_ROUNDS)."
 )
+NameArgument = Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")]
 WRITER = "clean"
 """Who deletes."""
 
@@ -80,22 +77,17 @@ def _row_of(place: Place, name: str) -> list[str]:
 
 def _row(now: RunSnapshot, wall: float) -> list[str]:
     state, over = now.state, now.finished
+    done = over.rounds if over else now.rounds_done if now.made_by else "-"  # without a coordinator's clock
     seen = max([p.last_seen for p in now.peers.values()] + ([state.updated_at] if state else []), default=None)
     return [
         shorten(now.run.experiment, 48),
-        f"{state.round}/{state.max_rounds}" if state else "torn" if now.problem else _rounds(now),
+        f"{state.round}/{state.max_rounds}" if state else "torn" if now.problem else str(done),
         "no" if over is None else "yes",
         str(len(now.workers)),
         f"{age(max(0.0, wall - seen))} ago" if seen is not None else "-",
         _size_of(now.run),
         now.made_by,
     ]
-
-
-def _rounds(now: RunSnapshot) -> str:
-    """Returns the rounds of a run without a coordinator's clock, as text."""
-    over = now.finished
-    return str(over.rounds if over else now.rounds_done if now.made_by else "-")
 
 
 def _size_of(run: Run, part: str = "") -> str:
@@ -110,7 +102,7 @@ def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
 
 
 def clean(
-    name: Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")] = None,
+    name: NameArgument = None,
     /,
     *,
     experiment_flags: CommonFlags | None = None,
@@ -180,7 +172,7 @@ def _studies_with(path: Path, run: Run) -> list[str]:
 
 # ── prune ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def prune(
-    name: Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")] = None,
+    name: NameArgument = None,
     /,
     *,
     experiment_flags: CommonFlags | None = None,
@@ -212,20 +204,16 @@ def prune(
         return 1
     rules = Rules(not delete, settings.limits.max_peers, settings.limits.pool_bytes)
     janitor = Janitor(run, "prune", rules, time.time)
-    done = janitor.clean(before, known, redone)
-    rounds, files, left = done.rounds, done.files, done.left
+    rounds, files, left = 0, 0, math.inf
     while left:
         done = janitor.clean(before, known, redone)
         rounds, files = rounds + done.rounds, files + done.files
         left = done.left if done.left < left else 0  # what others have to remove is left to them
     if done.refused:
         raise StoreError(f"not all could be removed: {done.refused}")
-    say(f"{doing}d rollouts of {rounds} rounds" + ("" if delete else f", {files} files: {_where(run)}"))
+    where = run.archive.describe(keys.ROLLOUTS) if run.archive else ""
+    say(f"{doing}d rollouts of {rounds} rounds" + ("" if delete else f", {files} files: {where}"))
     return 0
-
-
-def _where(run: Run) -> str:
-    return run.archive.describe(keys.ROLLOUTS) if run.archive else ""
 
 
 def _what_may_go(run: Run, settings: Settings) -> tuple[int, int, set[str]]:

@@ -8,7 +8,7 @@ here: the declarations are parsed for it, which most commands need not wait for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Group
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 ALL = "--help-all"
-COMMON = ("path", "experiment")
-"""Settings with a flag of the same name that every command has which has an experiment."""
 
 
 class LayeredFormatter:
@@ -33,9 +31,9 @@ class LayeredFormatter:
         """Begin one help, of the first layer or of both."""
         self.shows_all, self.left_out = shows_all, 0
 
-    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        """Print a panel's entries that are of the layer; nothing where none is."""
-        shown = [_explained(entry) for entry in panel.entries if self.shows_all or not _is_further(entry)]
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel, second: bool = False) -> None:
+        """Print a panel's entries that are of the layer; nothing where none is. `second`: all are of the second one."""
+        shown = [_explained(one) for one in panel.entries if self.shows_all or not (second or _is_further(one))]
         self.left_out += len(panel.entries) - len(shown)
         if shown:
             self._formatter(console, options, panel.copy(entries=shown))
@@ -53,21 +51,12 @@ class LayeredFormatter:
         return DefaultFormatter()
 
 
-class _Further:
-    """Prints the panels of the second layer where both are asked for."""
-
-    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        if LAYERS.shows_all:
-            LAYERS(console, options, panel)
-        else:
-            LAYERS.left_out += len(panel.entries)
-
-
 LAYERS = LayeredFormatter()
 
 
 def further(title: str, sort_key: int) -> Group:
-    return Group(title, sort_key=sort_key, help_formatter=_Further())
+    """Returns a group whose panel is of the second layer."""
+    return Group(title, sort_key=sort_key, help_formatter=partial(LAYERS, second=True))
 
 
 def _is_further(entry: HelpEntry) -> bool:
@@ -89,7 +78,7 @@ def _explained(entry: HelpEntry) -> HelpEntry:
     said = entry.description
     if not isinstance(said, InlineText) or getattr(said.primary_renderable, "markup", None) != "":
         return entry
-    from swarm.config.declared import DECLARED  # here: most commands show no help
+    from swarm.config.declared import COMMON, DECLARED  # here: most commands show no help
 
     for name in _names(entry):
         if name in COMMON:

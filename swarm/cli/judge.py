@@ -100,23 +100,22 @@ async def _judge(settings: Settings, run: Run) -> int:
 def exam(
     *,
     experiment_flags: CommonFlags | None = None,
-    study: Annotated[str | None, Parameter(help="Examine all finished runs of a study.")] = None,
-    questions: Annotated[int, Parameter(help="Questions per task.", validator=FEW)] = DEFAULT_QUESTIONS,
-    samples: Annotated[
-        int, Parameter(help="Completions per question; with 2 to 32 and more, pass@k for k up to it.", validator=FEW)
-    ] = 1,
-    every: Annotated[
-        int,
-        Parameter(
-            help="Examine checkpoints after so many rounds, twice as many, ... too; 0: the newest alone.",
-            validator=Number(gte=0),
-        ),
-    ] = 0,
-    output: Annotated[str | None, Parameter(help="Where to write the JSON; default: exam.json of the run.")] = None,
+    study: str | None = None,
+    questions: Annotated[int, Parameter(validator=FEW)] = DEFAULT_QUESTIONS,
+    samples: Annotated[int, Parameter(validator=FEW)] = 1,
+    every: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    output: str | None = None,
 ) -> None:
     """Examine the newest checkpoint of every node, and the models they started from, on held-out questions.
 
     Runs of a study whose exam is there already are left out.
+
+    Args:
+        study: Examine all finished runs of a study.
+        questions: Questions per task.
+        samples: Completions per question; with 2 to 32 and more, pass@k for k up to it.
+        every: Examine checkpoints after so many rounds, twice as many, ... too; 0: the newest alone.
+        output: Where to write the JSON; default: exam.json of the run.
     """
     require_for("`swarm judge exam`")
     sitting = Sitting(questions, samples, every)

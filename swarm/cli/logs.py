@@ -109,15 +109,12 @@ def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
 
 
 def _show(events: list[Event], form: Form) -> None:
-    for line in map(_raw, events) if form == "json" else render(events, wide=form == "wide"):
+    """Prints lines; as they lie in the folder, what a terminal would obey is escaped as in JSON, which they need not
+    be."""
+    raw = (escaped(event.line.decode("utf-8", "replace")) for event in events)
+    for line in raw if form == "json" else render(events, wide=form == "wide"):
         sys.stdout.write(painted(printable_lines(line), sys.stdout) + "\n")
     sys.stdout.flush()
-
-
-def _raw(event: Event) -> str:
-    """Returns a line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at
-    all."""
-    return escaped(event.line.decode("utf-8", "replace"))
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}

@@ -17,8 +17,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, get_args
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from cyclopts import (
     App,
@@ -196,8 +196,10 @@ KIN = {
 }
 """Words that other programs know for what is called otherwise here -> what to type."""
 
+KNOWN: dict[str, Command] = {}
+"""Words -> the command that they name, those of plugins included that were looked up."""
 _groups: dict[str, App] = {}
-_known: dict[str, Command] = {}
+_looked: set[str] = set()
 
 
 def _add(groups: Mapping[str, str], commands: Mapping[str, Command], room: str = "") -> None:
@@ -222,7 +224,7 @@ def _add(groups: Mapping[str, str], commands: Mapping[str, Command], room: str =
             help=command.help,
             help_epilogue=f"Example: `{f'swarm {words} {command.example}'.strip()}`",
         )
-    _known.update(commands)
+    KNOWN.update(commands)
 
 
 _add(_GROUPS, COMMANDS, "swarm.cli.")
@@ -235,55 +237,30 @@ def add_plugins(arguments: Sequence[str]) -> None:
     """
     for look in (entry_points.bundled, entry_points.found):
         if not _is_known(arguments):
-            entries = look(entry_points.COMMANDS)
-            table = read_tables([entry for name, entry in entries.items() if name not in _looked], _known, _groups)
-            _looked.update(entries)
-            _add(table.groups, table.commands)
-            for problem in table.problems:
-                warn(problem)
+            for name, entry in look(entry_points.COMMANDS).items():
+                if name not in _looked:
+                    _looked.add(name)
+                    _add_plugin(entry)
 
 
-_looked: set[str] = set()
-
-
-class CommandTable(NamedTuple):
-    commands: dict[str, Command]
-    groups: dict[str, str]
-    problems: list[str]
-    """One line for each plugin that cannot be had, and for each command whose words somebody else has."""
-
-
-def read_tables(entries: Iterable[EntryPoint], commands: Collection[str], groups: Collection[str]) -> CommandTable:
-    """Returns the commands of these entry points, without those whose words some command or group has already."""
-    table = CommandTable({}, {}, [])
-    for entry in entries:
-        try:
-            module = load(entry)
-            named = {str(words): Command(*command) for words, command in module.COMMANDS.items()}
-            texts = dict(getattr(module, "GROUPS", {}))
-        except DanglingError as error:
-            table.problems.append(str(error))
+def _add_plugin(entry: EntryPoint) -> None:
+    """Add the commands of a plugin. What cannot be had, or wants words that another command or group has, is said."""
+    try:
+        module = load(entry)
+        named = {str(words): Command(*command) for words, command in module.COMMANDS.items()}
+        texts = dict(getattr(module, "GROUPS", {}))
+    except DanglingError as error:
+        warn(str(error))
+        return
+    except (AttributeError, TypeError, ValueError) as error:
+        warn(f"{entry.value} of {entry.distribution} has no table of commands: {error}")
+        return
+    for words, command in named.items():
+        first, _, rest = words.partition(" ")
+        if words in KNOWN or " " in rest or first in (KNOWN if rest else _groups):
+            warn(f"`swarm {words}` of {entry.distribution} is left out: other commands have these words")
             continue
-        except (AttributeError, TypeError, ValueError) as error:
-            table.problems.append(f"{entry.value} of {entry.distribution} has no table of commands: {error}")
-            continue
-        for words, command in named.items():
-            first, _, rest = words.partition(" ")
-            if not _free(words, {*commands, *table.commands}, {*groups, *table.groups}):
-                of = entry.distribution
-                table.problems.append(f"`swarm {words}` of {of} is left out: other commands have these words")
-                continue
-            table.commands[words] = command
-            if rest and first not in groups:
-                table.groups.setdefault(first, texts.get(first, ""))
-    return table
-
-
-def _free(words: str, commands: Collection[str], groups: Collection[str]) -> bool:
-    """Whether a command may be called so: one word, or two of which the first is no command."""
-    first, _, rest = words.partition(" ")
-    taken = first in commands if rest else first in groups
-    return words not in commands and not taken and " " not in rest
+        _add({first: texts.get(first, "")} if rest and first not in _groups else {}, {words: command})
 
 
 def _meant_by(word: str, arguments: Sequence[str]) -> str:
@@ -292,13 +269,13 @@ def _meant_by(word: str, arguments: Sequence[str]) -> str:
 
     if word.replace("-", "_") in {"nodes", *SETTING_OF_FLAG}:
         return f"a flag begins with two hyphens: --{word.replace('_', '-')}"
-    command = next((" ".join(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in _known), "COMMAND")
+    command = next((" ".join(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in KNOWN), "COMMAND")
     return f"an experiment is named by --experiment {shlex.quote(word)}; `swarm {command} --help` shows all flags"
 
 
 def _is_known(arguments: Sequence[str]) -> bool:
     """Whether a command line begins with the words of a command, or asks for the version alone."""
-    return list(arguments[:1]) == ["--version"] or any(" ".join(arguments[:words]) in _known for words in (1, 2))
+    return list(arguments[:1]) == ["--version"] or any(" ".join(arguments[:words]) in KNOWN for words in (1, 2))
 
 
 def main() -> None:

@@ -95,12 +95,8 @@ class NodeToStart(NamedTuple):
 def node(
     node_flags: NodeFlags | None = None,
     *,
-    nodes: Annotated[
-        int | None, Parameter(help="Run so many workers in this process.", validator=Number(gte=1))
-    ] = None,
-    first: Annotated[
-        int, Parameter(help="With --nodes, the number of the first of them.", validator=Number(gte=0))
-    ] = 0,
+    nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    first: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
 ) -> int:
     """Run one node, a worker or the coordinator, or several workers in one process, until all are done.
 
@@ -108,6 +104,10 @@ def node(
     experiment, if that is there, and waits for its coordinator to begin it. Of --nodes, NODE_ID=w calls them w-0, w-1,
     ...; several models are dealt out in turn. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The
     same command goes on from there.
+
+    Args:
+        nodes: Run so many workers in this process.
+        first: With --nodes, the number of the first of them.
     """
     require_for("`swarm node`")
     if nodes is not None:

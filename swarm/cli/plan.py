@@ -17,7 +17,7 @@ from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
 from swarm.config import Settings
 from swarm.planner.device_memory import far_device
 from swarm.planner.node_memory import ONE_TURN, Talk
-from swarm.planner.plan import RESERVE, Part, Plan
+from swarm.planner.plan import RESERVE, Plan
 from swarm.planner.planner import Remedy, make_plan, problems, refusal, remedies_of
 from swarm.provenance import cores
 from swarm.systems import require_for
@@ -32,21 +32,22 @@ REPLY_TOKENS = 128
 
 def plan(
     *,
-    nodes: Annotated[int, Parameter(help="Number of workers.", validator=Number(gte=1))] = DEFAULT_WORKERS,
-    in_process: Annotated[bool, Parameter(help="All workers in one process, as `swarm up --in-process`.")] = False,
-    device_memory: Annotated[
-        str | None,
-        Parameter(
-            help="Plan for a device that is not on this machine, by its memory, such as 16GB or 22GiB (with --device "
-            "cpu: for a machine without a GPU)."
-        ),
-    ] = None,
+    nodes: Annotated[int, Parameter(validator=Number(gte=1))] = DEFAULT_WORKERS,
+    in_process: bool = False,
+    device_memory: str | None = None,
     up_flags: UpFlags | None = None,
-    as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
+    as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> int:
     """Predict the memory of a swarm, and say what fits.
 
     Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`.
+
+    Args:
+        nodes: Number of workers.
+        in_process: All workers in one process, as `swarm up --in-process`.
+        device_memory: Plan for a device that is not on this machine, by its memory, such as 16GB or 22GiB (with
+            --device cpu: for a machine without a GPU).
+        as_json: JSON instead of a table.
     """
     require_for("`swarm plan`")
     settings = suited_settings(up_flags, **UP_DEFAULTS)
@@ -138,40 +139,28 @@ def _assumption(plan: Plan) -> str:
 
 
 def _table(plan: Plan) -> str:
-    rows = [_row(part.name + (" (host)" if part.on_host else ""), part.one, part.all) for part in plan.parts]
-    rows.append(_row("total", *_sums(plan.parts, on_host=False)))
-    if plan.host_needed:
-        rows.append(_row("total (host)", *_sums(plan.parts, on_host=True)))
+    rows = [(part.name + (" (host)" if part.on_host else ""), size(part.one), size(part.all)) for part in plan.parts]
+    for name, on_host in (("total", False), ("total (host)", True)):
+        parts = [part for part in plan.parts if part.on_host == on_host]
+        if plan.host_needed or not on_host:
+            rows.append((name, size(sum(part.one for part in parts)), size(sum(part.all for part in parts))))
     return table(("memory", "one node", _nodes(plan.nodes)), rows)
-
-
-def _sums(parts: tuple[Part, ...], *, on_host: bool) -> tuple[int, int]:
-    chosen = [part for part in parts if part.on_host == on_host]
-    return sum(part.one for part in chosen), sum(part.all for part in chosen)
-
-
-def _row(name: str, one: int, every: int) -> tuple[str, str, str]:
-    return name, size(one), size(every)
 
 
 def _choice(plan: Plan, settings: Settings) -> str:
     way = "gradient checkpointing" if plan.gradient_checkpointing else "shared prompts"
-    changed = changes(plan, settings)
-    why = f"; {changed}" if changed else ""
+    how = f"micro-batches of up to {plan.micro_batch_tokens} tokens, {way}"
     if not plan.fits:
-        return f"that is with the least: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}"
-    return f"chosen: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}{why}"
+        return f"that is with the least: {how}"
+    return "; ".join(filter(None, (f"chosen: {how}", changes(plan, settings))))
 
 
 def _most(plan: Plan) -> str:
+    longest = plan.longest_completion
     return (
         f"largest that fits: {_nodes(plan.most_nodes)} with what was chosen; for {_nodes(plan.nodes)} completions of "
-        f"{_tokens(plan.longest_completion)}"
+        f"{'no length (none fits)' if longest is None else f'{longest} tokens'}"
     )
-
-
-def _tokens(number: int | None) -> str:
-    return "no length (none fits)" if number is None else f"{number} tokens"
 
 
 def _nodes(number: int) -> str:

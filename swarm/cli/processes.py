@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from cyclopts import Parameter
@@ -45,6 +45,7 @@ from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.host import this_process
 from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import STOPPED, is_alive, process_runs
+from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import missing, require_for
 from swarm.views.text import shorten
@@ -102,13 +103,12 @@ class ProcessFile(msgspec.Struct, frozen=True):
 
 def this_process_runs(settings: Settings, role: str, nodes: Sequence[str]) -> None:
     """Write this process down, locked until it ends. Where that cannot be, it says so and nothing else changes."""
-    place, pid = _real(settings), os.getpid()
-    file = ProcessFile(pid, os.getppid(), place, settings.experiment, role, list(nodes))
+    file = ProcessFile(os.getpid(), os.getppid(), _real(settings), settings.experiment, role, list(nodes))
     problems = []
     for path in _runtime_folders():
         try:
             with _opened(path, make=True) as folder:
-                _lock_for_good(folder, f"{_digest(place, file.experiment)}-{pid}", msgspec.json.encode(file))
+                _lock_for_good(folder, f"{_digest(settings)}-{file.pid}", msgspec.json.encode(file))
             return
         except OSError as error:
             problems.append(str(error))
@@ -125,72 +125,45 @@ def _lock_for_good(folder: int, name: str, data: bytes) -> None:
     os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-class Running:
+class Running(NamedTuple):
     """A process that was found and seen to be the one that wrote its file."""
 
-    def __init__(self, file: ProcessFile, descriptor: int, pidfd: int | None, opened: ExitStack) -> None:
-        """`descriptor` of its file, `pidfd` of the process (None: the system has none); `opened` closes both."""
-        self.file = file
-        self.close = opened.close
-        self._descriptor = descriptor
-        self._pidfd = pidfd
+    file: ProcessFile
+    descriptor: int
+    """Of its file."""
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal if it still runs. Raises PermissionError: it is not ours any more."""
-        if self.ended():
-            return
-        with suppress(ProcessLookupError):
-            if self._pidfd is None:
+        if not self.ended():
+            with suppress(ProcessLookupError):
                 os.kill(self.file.pid, number)
-            else:
-                signal.pidfd_send_signal(self._pidfd, number)
 
     def ended(self) -> bool:
         """Tells whether it holds its lock no more, which it does to its end."""
-        return _holder(self._descriptor) != self.file.pid
+        return _holder(self.descriptor) != self.file.pid
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[list[Running]]:
-    """This user's processes of an experiment on this machine, this one left out, for the block."""
+def running(settings: Settings | None) -> Iterator[list[Running]]:
+    """This user's processes of an experiment on this machine, None: of all, for the block; this one is left out."""
+    beginning = f"{_digest(settings)}-" if settings else ""
     with ExitStack() as opened:
-        found = []
-        for process in _found(f"{_digest(_real(settings), settings.experiment)}-"):
-            opened.callback(process.close)
-            found.append(process)
-        yield found
+        yield [process for path in _runtime_folders() for process in _found(path, beginning, opened)]
 
 
-def _found(beginning: str) -> Iterator[Running]:
-    for path in _runtime_folders():
-        with suppress(OSError), _opened(path) as folder:
-            for name in sorted(os.listdir(folder)):
-                pid = name.rpartition("-")[2]
-                if name.startswith(beginning) and pid.isdecimal() and int(pid) != os.getpid():
-                    with suppress(OSError, msgspec.DecodeError):
-                        if process := _verified(folder, name, int(pid)):
-                            yield process
-
-
-def _verified(folder: int, name: str, pid: int) -> Running | None:
-    """Returns the process that a file names, if it is that one; a file that nobody holds is removed.
-
-    Raises:
-        OSError, msgspec.DecodeError: it is no such file, or the process has just ended.
-    """
-    with ExitStack() as opened:
-        descriptor = os.open(name, _FILE, dir_fd=folder)
-        opened.callback(os.close, descriptor)
-        if (holder := _holder(descriptor)) is None:
-            os.unlink(name, dir_fd=folder)
-        if holder != pid:
-            return None
-        if (pidfd := _pidfd_of(pid)) is not None:
-            opened.callback(os.close, pidfd)
-        file = forms.decode(os.pread(descriptor, _MOST_BYTES, 0), ProcessFile)
-        if _holder(descriptor) != file.pid:  # asked again once pidfd holds it
-            return None
-        return Running(file, descriptor, pidfd, opened.pop_all())
+def _found(path: Path, beginning: str, opened: ExitStack) -> Iterator[Running]:
+    with suppress(OSError), _opened(path) as folder:
+        for name in sorted(os.listdir(folder)):
+            pid = name.rpartition("-")[2]
+            if name.startswith(beginning) and pid.isdecimal() and int(pid) != os.getpid():
+                with suppress(OSError, msgspec.DecodeError):  # it is no such file, or the process has just ended
+                    descriptor = os.open(name, _FILE, dir_fd=folder)
+                    opened.callback(os.close, descriptor)
+                    if (holder := _holder(descriptor)) is None:
+                        os.unlink(name, dir_fd=folder)
+                    file = forms.decode(os.pread(descriptor, _MOST_BYTES, 0), ProcessFile)
+                    if holder == int(pid) == file.pid:
+                        yield Running(file, descriptor)
 
 
 def _holder(descriptor: int) -> int | None:
@@ -200,16 +173,6 @@ def _holder(descriptor: int) -> int | None:
     asked[kind] = fcntl.F_WRLCK
     answer = struct.unpack(form, fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(form, *asked)))
     return None if answer[kind] == fcntl.F_UNLCK else int(answer[holder])
-
-
-def _pidfd_of(pid: int) -> int | None:
-    """Opens a pidfd; None where the system has none. Raises ProcessLookupError: the process has ended."""
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise
-    except (AttributeError, OSError):
-        return None
 
 
 def _runtime_folders() -> list[Path]:
@@ -253,8 +216,9 @@ def _real(settings: Settings) -> str:
     return settings.place if is_url(settings.place) else os.path.realpath(settings.place)
 
 
-def _digest(place: str, experiment: str) -> str:
-    return hashlib.blake2b(f"{place}\0{experiment}".encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+def _digest(settings: Settings) -> str:
+    text = f"{_real(settings)}\0{settings.experiment}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
 
 
 def down(
@@ -317,15 +281,10 @@ def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
 
 def _nothing(settings: Settings) -> str:
     """Returns the message for somebody who named a swarm that is not there."""
-    others = set()
-    for process in _found(""):
-        others.add(f"--path {process.file.path} --experiment {process.file.experiment}")
-        process.close()
+    with running(None) as found:
+        others = {f"--path {process.file.path} --experiment {process.file.experiment}" for process in found}
     said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
-    if not others:
-        return said
-    more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""
-    return f"{said}; others of yours go on: {', '.join(sorted(others)[:MOST_OTHERS])}{more}"
+    return f"{said}; others of yours go on: {named(sorted(others), MOST_OTHERS)}" if others else said
 
 
 def look_every(settings: Settings) -> float:
@@ -386,17 +345,17 @@ def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
     Raises:
         ExperimentError: there is one; says what to do.
     """
-    named = shlex.join(["--path", settings.place, "--experiment", settings.experiment])
+    where = shlex.join(["--path", settings.place, "--experiment", settings.experiment])
     others = (
         "choose another --experiment for a new one, or join it with a node of another name: "
-        f"`swarm node {named} --node-id NAME`"
+        f"`swarm node {where} --node-id NAME`"
     )
     with running(settings) as found:
         files = [process.file for process in found]
         taken = [file.title for file in files if file.role in (UP, COPY) or {*file.nodes} & {*names}]
     if taken:
         raise ExperimentError(
-            f"{run.store.describe()} is running: {', '.join(taken)}. End it with `swarm down {named}`, {others}"
+            f"{run.store.describe()} is running: {', '.join(taken)}. End it with `swarm down {where}`, {others}"
         )
     here, wall, timeout = this_process(), time.time(), settings.cadence.liveness_timeout
     peers = {name: peer for name in names if (peer := read_peer(run, name)) and is_alive(peer, wall, timeout, here)}

@@ -55,15 +55,11 @@ class Surviving:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, the nodes' work is worth more than its picture
-            failure = (type(error).__name__, _place(error))
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            failure = (type(error).__name__, f"{Path(frame.filename).name}:{frame.lineno}")
             if failure not in self._said:
                 self._said.add(failure)
                 say(f"{what} failed, the nodes go on: {failure[0]} at {failure[1]}: {str(error)[:500]}")
-
-
-def _place(error: Exception) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 def round_line(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> str:
@@ -151,7 +147,7 @@ class UpProgress:
             wait_for_all: hold a round back until every worker has it, or a later one has begun to come in: on clocks
                 of their own, one that is later by more than the window.
         """
-        if not wait_for_all or self._logs_are_due():
+        if not (wait_for_all and self._settings.sparing) or time.monotonic() - self._logs_read_at >= SPARING_SECONDS:
             self._show_logged()
         for node, row in self._new_rows():
             self._rounds.setdefault(row.round, {})[node] = row
@@ -176,9 +172,6 @@ class UpProgress:
         say(pace_line(found))
         if number == 0 and (what_to_do := advice(found, self._settings.model, experiment=self._settings.experiment)):
             say(what_to_do)
-
-    def _logs_are_due(self) -> bool:
-        return not self._settings.sparing or time.monotonic() - self._logs_read_at >= SPARING_SECONDS
 
     def _show_logged(self) -> None:
         """Shows who loads what, and every warning."""

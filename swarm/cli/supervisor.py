@@ -144,7 +144,8 @@ class Supervisor:
         self.children.append(child)
         for pause in (*RESTART_PAUSES, None):
             exit_code = await self._live(child)
-            if self.stopping or not _was_killed(exit_code) or pause is None:
+            was_killed = exit_code < 0 and exit_code not in STOPPED  # SIGKILL, a fault in native code, want of memory
+            if self.stopping or not was_killed or pause is None:
                 break
             name = signals.strsignal(-exit_code)
             say(f"{child.node_id} was killed by signal {-exit_code} ({name}); it starts again in {pause:g} s")
@@ -183,12 +184,6 @@ class Supervisor:
     def insist(self) -> None:
         for child in self.children:
             child.signal(signals.SIGKILL)
-
-
-def _was_killed(exit_code: int) -> bool:
-    """Tells whether a signal that does not ask ended it: SIGKILL, a fault in native code, the kernel for want of
-    memory."""
-    return exit_code < 0 and exit_code not in STOPPED
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ GROUP = 8
 """Answers of a group."""
 SLOW_SHARE = 0.5
 """Share of the processor time of a group's child: who takes more is killed on a slower or busier machine."""
+NO_REWARD = "raised, or gave no number from 0 to 1"
 ODD = (
     "",
     " ",
@@ -231,13 +232,15 @@ class TaskReport:
         """Returns how many of the questions are others: a file of few rows is asked again and again."""
         return len({(question.prompt, question.answer, repr(question.metadata)) for question in self.questions})
 
-    def note_failures(self, killed: int, errors: int, ended: str, raised: str) -> None:
-        """Notes how often something was ended by its bounds, and how often it raised; `ended` and `raised` follow the
-        number of times."""
-        if killed:
-            self.problems.append(f"{killed} times {ended}: what its process said stands above")
-        if errors and raised:
-            self.problems.append(f"{errors} times {raised}")
+    def note_failures(self, found: Sequence[GroupScore | TriedConversation], what: str, raised: str) -> None:
+        """Notes how often something was ended by its bounds, and how often it `raised`; empty: that is no problem."""
+        if killed := sum(one.killed for one in found):
+            self.problems.append(
+                f"{killed} times {what} was ended: it took all of its time or memory, or tried what no task may (to "
+                "open, import, execute, connect): what its process said stands above"
+            )
+        if raised and (errors := sum(one.errors for one in found)):
+            self.problems.append(f"{errors} times {what} {raised}")
 
     def note_slowness(self, what: str) -> None:
         """Notes that scoring takes so long that a busy machine would end it."""
@@ -294,7 +297,7 @@ async def _own_answers(scorer: Scorer, report: TaskReport) -> None:
     asked = [question for question in report.questions if question.answer is not None]
     found = [await _score(scorer, question, [question.answer or ""]) for question in asked]
     wrong = [q for q, score in zip(asked, found, strict=True) if score.rewards[0] < FULL_ANSWER]
-    _note_scoring(report, found, "a question's own answer")
+    report.note_failures(found, "scoring a question's own answer", NO_REWARD)
     if wrong:
         report.problems.append(
             f"of {len(asked)} questions {len(wrong)} do not give 1 for their own answer: such as "
@@ -304,23 +307,13 @@ async def _own_answers(scorer: Scorer, report: TaskReport) -> None:
 
 async def _odd_answers(scorer: Scorer, report: TaskReport) -> None:
     found = await _score(scorer, report.questions[0], ODD)
-    _note_scoring(report, [found], "an odd answer", raising=False)
+    report.note_failures([found], "scoring an odd answer", "")
     if found.killed:
         return  # every answer may take that long, and its process say the same
     for number, question in enumerate(report.questions):
         began = time.perf_counter()
         await _score(scorer, question, [f"{number}{letter}" for letter in "abcdefgh"[:GROUP]])
         report.scoring.append(time.perf_counter() - began)
-
-
-def _note_scoring(report: TaskReport, found: Sequence[GroupScore], what: str, *, raising: bool = True) -> None:
-    report.note_failures(
-        sum(score.killed for score in found),
-        sum(score.errors for score in found),
-        f"scoring {what} was ended: it took all of its time or memory, or tried what no scorer may (to open, import, "
-        "execute, connect)",
-        f"scoring {what} raised, or gave no number from 0 to 1" if raising else "",
-    )
 
 
 async def _score(scorer: Scorer, question: Question, answers: Sequence[str]) -> GroupScore:
@@ -333,10 +326,14 @@ class TriedConversation:
     def __init__(self, scorer: Scorer, question: Question) -> None:
         self._scorer = scorer
         self._question = question
-        self._replies: list[str] = []
         self.turns: list[str] = []
-        self.over = False
+        self.replies: list[str | None] = []
+        """To each turn; None ends it."""
         self.killed = self.errors = 0
+
+    @property
+    def over(self) -> bool:
+        return None in self.replies
 
     async def say(self, answer: str) -> str | None:
         """A turn of the model; returns what is said to it."""
@@ -346,18 +343,13 @@ class TriedConversation:
         found = await self._scorer.reply(origin, [self.turns])
         (reply,) = found.replies
         self.killed, self.errors = self.killed + found.killed, self.errors + found.errors
-        self.over = reply is None
-        self._replies += [] if reply is None else [reply]
+        self.replies.append(reply)
         return reply
 
     @property
-    def replies(self) -> list[str | None]:
-        return [*self._replies, None] if self.over else [*self._replies]
-
-    @property
     def completion(self) -> Completion:
-        earlier = zip(self.turns[:-1], self._replies, strict=False)
-        return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply) for text, reply in earlier))
+        earlier = zip(self.turns[:-1], self.replies, strict=False)
+        return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply or "") for text, reply in earlier))
 
     async def score(self) -> GroupScore:
         return await self._scorer.score(self._question.known_origin(), None, [self.completion])
@@ -372,13 +364,7 @@ async def _converse(scorer: Scorer, other: Scorer, question: Question, number: i
         for talk, script in zip(talks, scripts, strict=True):
             if not talk.over:
                 await talk.say(script[turn % len(script)])
-    report.note_failures(
-        sum(talk.killed for talk in talks),
-        sum(talk.errors for talk in talks),
-        "a reply was ended: it took all of its time or memory, or tried what no task may (to open, import, execute, "
-        "connect)",
-        "reply raised, or gave neither None nor a text of 1 to 4,000 characters",
-    )
+    report.note_failures(talks, "a reply", "raised, or was neither None nor a text of 1 to 4,000 characters")
     if not report.problems:
         report.problems += await _differences(other, question, talks)
     if not report.problems:
@@ -411,7 +397,7 @@ async def _score_conversations(
         problems.append(f"seed {question.known_origin().seed}: its conversations are refused: {error}")
         return
     report.scoring.append(time.perf_counter() - began)
-    _note_scoring(report, [score], "a conversation")
+    report.note_failures([score], "scoring a conversation", NO_REWARD)
     if question.answer is not None and score.rewards[0] < FULL_ANSWER and not problems:
         problems.append(
             f"its own answer in the first turn does not give 1: {question.prompt!r:.200}, {question.answer!r:.80}"

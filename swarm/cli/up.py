@@ -80,43 +80,14 @@ def up(
     nodes: Annotated[
         int | None, Parameter(help=f"Number of workers; {DEFAULT_WORKERS} if not given.", validator=Number(gte=1))
     ] = None,
-    dry_run: Annotated[
-        bool,
-        Parameter(
-            help="Say what would be started, with the settings that are no defaults and the command of each node, and "
-            "start nothing."
-        ),
-    ] = False,
-    in_process: Annotated[
-        bool,
-        Parameter(group=_MORE, help="All workers in one process: less memory, and one of them computes at a time."),
-    ] = False,
-    no_coordinator: Annotated[
-        bool, Parameter(negative="", group=_MORE, help="No common rounds: each worker goes on as fast as it can.")
-    ] = False,
-    force: Annotated[bool, Parameter(group=_MORE, help="Start even if the memory will not do.")] = False,
-    unless_finished: Annotated[
-        bool,
-        Parameter(
-            group=_MORE, help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2."
-        ),
-    ] = False,
-    against: Annotated[
-        str | None,
-        Parameter(
-            help="Run this swarm and one with other settings at once, and compare them: `alone`, where nobody "
-            "shares, or settings such as external=0,local=8."
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        Parameter(
-            help="With --against, so many runs of each, from --seed on; 1 if not given.", validator=Number(gte=1)
-        ),
-    ] = None,
-    web: Annotated[
-        bool, Parameter(negative="--no-web", help="At a terminal, serve the page of the run beside it.")
-    ] = True,
+    dry_run: bool = False,
+    in_process: Annotated[bool, Parameter(group=_MORE)] = False,
+    no_coordinator: Annotated[bool, Parameter(negative="", group=_MORE)] = False,
+    force: Annotated[bool, Parameter(group=_MORE)] = False,
+    unless_finished: Annotated[bool, Parameter(group=_MORE)] = False,
+    against: str | None = None,
+    seeds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    web: Annotated[bool, Parameter(negative="--no-web")] = True,
     cluster: ElsewhereFlags | None = None,
     up_flags: UpFlags | None = None,
 ) -> int:
@@ -124,6 +95,18 @@ def up(
 
     Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once. With --on slurm each node is a
     job, Ctrl-C leaves them running, and the same command follows them again.
+
+    Args:
+        dry_run: Say what would be started, with the settings that are no defaults and the command of each node, and
+            start nothing.
+        in_process: All workers in one process: less memory, and one of them computes at a time.
+        no_coordinator: No common rounds: each worker goes on as fast as it can.
+        force: Start even if the memory will not do.
+        unless_finished: An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2.
+        against: Run this swarm and one with other settings at once, and compare them: `alone`, where nobody shares, or
+            settings such as external=0,local=8.
+        seeds: With --against, so many runs of each, from --seed on; 1 if not given.
+        web: At a terminal, serve the page of the run beside it.
     """
     require_for("`swarm up`")
     backend = elsewhere_of(cluster or ElsewhereFlags())

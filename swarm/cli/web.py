@@ -125,13 +125,14 @@ def _serve(
         import uvicorn
 
         from swarm.web.connections import Crowd, room
+        from swarm.web.guard import LOOPBACK, Guard
         from swarm.web.service import Service, watch
     except ImportError:
         raise lacking("`swarm web`", "starlette and uvicorn", "web", "write a file with --export") from None
     listening = _listen(host, port, allowed)
     open_experiment_when_there(settings)
     place = open_place(settings.place)
-    guard = _guard(listening.getsockname()[1], allowed)
+    guard = Guard(f"swarm_web_{listening.getsockname()[1]}", LOOPBACK | {name.lower() for name in allowed})
     link = partial(_link, listening.getsockname(), allowed, guard)
     service = Service(
         settings.experiment,
@@ -182,12 +183,6 @@ def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another --port, 0 for any") from None
-
-
-def _guard(port: int, allowed: frozenset[str]) -> Guard:
-    from swarm.web.guard import LOOPBACK, Guard
-
-    return Guard(f"swarm_web_{port}", LOOPBACK | {name.lower() for name in allowed})
 
 
 def _link(address: tuple[Any, ...], allowed: frozenset[str], guard: Guard) -> str:

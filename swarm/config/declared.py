@@ -15,7 +15,7 @@ from swarm.config.constraints import Text, allowed, as_text, choices, options
 from swarm.config.settings import FIELDS, Settings, flag_of
 from swarm.config.tables import SettingSection
 
-_COMMON = ("path", "experiment")
+COMMON = ("path", "experiment")
 """Settings with a flag of their own name, which every command has that has an experiment."""
 
 
@@ -53,7 +53,7 @@ class Declared:
 
 def _declared(name: str, meaning: str) -> Declared:
     f, plugin = FIELDS[name], FIELDS.declaration_of(name)
-    flag = flag_of(name) or (f"--{name}" if name in _COMMON else "")
+    flag = flag_of(name) or (f"--{name}" if name in COMMON else "")
     table, key = FIELDS.tables.by_flat_name.get(name, ("", name))
     any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
     return Declared(

@@ -9,7 +9,7 @@ refuses it. JSON knows no types: whatever was written into a place and read agai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -126,13 +126,7 @@ def kept(before: Any, value: Any) -> Any:
 
 def retyped(value: Any, own: Collection[str]) -> Any:
     """Returns a value in which these texts are OwnCode; for who tells a child of his what the user named."""
-    if not own:
-        return value
-    if isinstance(value, dict):
-        return {key: retyped(part, own) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(retyped(part, own) for part in value)
-    return OwnCode(value) if isinstance(value, str) and value in own else value
+    return _mapped(value, lambda text: OwnCode(text) if text in own else text) if own else value
 
 
 def respelt(before: str, text: str) -> str:
@@ -142,11 +136,16 @@ def respelt(before: str, text: str) -> str:
 
 def plain(value: Any) -> Any:
     """Returns the value as JSON has it, with no word of who said it."""
+    return _mapped(value, lambda text: str(text) if isinstance(text, OwnCode) else text)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Returns a value in which each text is changed; keys are not."""
+    if isinstance(value, str):
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(plain, value))
-    return str(value) if isinstance(value, OwnCode) else value
+        return {key: _mapped(part, change) for key, part in value.items()}
+    return type(value)(_mapped(part, change) for part in value) if isinstance(value, list | tuple) else value
 
 
 def _named(name: str, value: Any) -> Iterator[str]:

@@ -39,20 +39,21 @@ def toml(tmp_path: Path, text: str) -> str:
 
 
 # ── who decides ─────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_flag_beats_the_environment_beats_the_file_beats_the_command_beats_the_default(tmp_path: Path) -> None:
-    file = toml(tmp_path, "seed = 3")
+def test_a_flag_beats_the_environment_beats_the_file_beats_the_preset_beats_the_command_beats_the_default(
+    tmp_path: Path,
+) -> None:
+    def rate(flag: float | None = None, preset: str | None = None, **given: Any) -> float | None:
+        return load_settings({"learning_rate": flag, "preset": preset}, environ, file or None, **given).learning_rate
 
-    def seed(**given: Any) -> int:
-        return load_settings(
-            {"seed": given.get("flag")}, given.get("environ", {}), given.get("file"), **given.get("defaults", {})
-        ).seed
-
-    command: dict[str, Any] = {"defaults": {"seed": 2}}
-    assert seed() == 42
-    assert seed(**command) == 2
-    assert seed(**command, file=file) == 3
-    assert seed(**command, file=file, environ={"SEED": "4"}) == 4
-    assert seed(**command, file=file, environ={"SEED": "4"}, flag=5) == 5
+    command, environ, file = {"learning_rate": 2e-4}, dict[str, str](), ""
+    assert rate() is None
+    assert rate(**command) == 2e-4
+    assert rate(preset="paper", **command) == 1e-3
+    file = toml(tmp_path, "learning_rate = 0.1")
+    assert rate(preset="paper", **command) == 0.1
+    environ = {"SWARM_LEARNING_RATE": "0.2"}
+    assert rate(preset="paper", **command) == 0.2
+    assert rate(0.3, preset="paper", **command) == 0.3
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:
@@ -98,21 +99,6 @@ def test_what_is_wrong_in_a_file_is_refused(tmp_path: Path, text: str, said: str
 
 
 # ── presets ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_preset_beats_the_command_and_is_beaten_by_everything_that_names_the_setting(tmp_path: Path) -> None:
-    def rate(**given: Any) -> float | None:
-        return load_settings(
-            {"preset": "paper", "learning_rate": given.get("flag")},
-            given.get("environ", {}),
-            given.get("file"),
-            learning_rate=2e-4,
-        ).learning_rate
-
-    assert rate() == 1e-3
-    assert rate(file=toml(tmp_path, "learning_rate = 0.1")) == 0.1
-    assert rate(environ={"SWARM_LEARNING_RATE": "0.2"}) == 0.2
-    assert rate(flag=0.3) == 0.3
-
-
 def test_a_preset_is_named_by_a_flag_a_variable_or_a_file(tmp_path: Path) -> None:
     by_file = load_settings({}, {}, toml(tmp_path, 'preset = "paper"'))
     by_variable_in_file = load_settings({}, {}, toml(tmp_path, 'SWARM_PRESET = "paper"'))
@@ -297,6 +283,12 @@ def test_what_cannot_work_with_several_stages_is_refused(others: dict[str, str],
     assert says in refusal({"MAX_STAGES": "2", **others})
 
 
+def test_no_node_is_called_as_the_judge_or_so_that_its_file_has_the_name_of_anothers_group() -> None:
+    assert "belongs to the judge" in refusal({"NODE_ID": "judge"})
+    assert "NODE_ID=qwen2-5" in refusal({"NODE_ID": "qwen2.5"})
+    assert load({"NODE_ID": "qwen2.5b"}).node_id == "qwen2.5b"
+
+
 def test_a_liveness_timeout_below_three_heartbeats_is_refused() -> None:
     message = refusal({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "5.9"})
     assert message.startswith("SWARM_LIVENESS_TIMEOUT must be at least 3 times SWARM_HEARTBEAT_INTERVAL")
@@ -468,12 +460,6 @@ def test_no_variable_sets_two_settings() -> None:
     names = [name for f in FIELDS.values() for name in f.metadata["env"]]
     assert len(names) == len(set(names))
     assert all(name.startswith("SWARM_") or name in {row[0] for row in OWNERS} | {"CHECKPOINT_KEEP"} for name in names)
-
-
-def test_no_node_is_called_as_the_judge_or_so_that_its_file_has_the_name_of_anothers_group() -> None:
-    assert "belongs to the judge" in refusal({"NODE_ID": "judge"})
-    assert "NODE_ID=qwen2-5" in refusal({"NODE_ID": "qwen2.5"})
-    assert load({"NODE_ID": "qwen2.5b"}).node_id == "qwen2.5b"
 
 
 def test_each_setting_is_in_one_section() -> None:

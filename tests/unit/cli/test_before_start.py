@@ -41,6 +41,7 @@ STARTING = [
     ["join", "{place}", "--experiment", "demo"],
     ["plan"],
 ]
+LINUX = pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux's folder of processes")
 BAD = {
     "a hub id with a slip": ("MODEL_NAME", "owner/smal", "knows none of this name"),
     "a path that is not there": ("MODEL_NAME", "./nothere", "no folder is at"),
@@ -63,6 +64,10 @@ def test_what_cannot_start_is_refused_once_with_its_cause_and_nothing_is_left(
     said = typed(*(word.format(place=place) for word in words), *where, code=1 if "hub" in bad else 2)
     assert said.err.count(cause) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_is_none_is_refused_with_the_one_that_was_meant(hub: FakeHub, typed: Typed) -> None:
+    assert "did you mean 'tiny-2-qwen2'" in typed("plan", "--model", "tiny-2-qwen", codes=(1, 2)).err
 
 
 def test_two_models_that_cannot_be_had_are_both_named(hub: FakeHub) -> None:
@@ -96,6 +101,7 @@ def test_a_model_is_fetched_before_nodes_start_visibly(
         (["node"], "loop", "loop: "),
         (["node", "--role", "coordinator"], "n" * 300, "name too long"),
         (["join"], "file/runs", "file is no folder"),
+        pytest.param(["up"], "/proc/runs", "/proc is the system's own (proc)", marks=LINUX),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
@@ -108,12 +114,6 @@ def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
     said = typed(*words, *([path] if words == ["join"] else ["--path", path]), code=1).err.lower()
     assert f"--path {path} cannot be used: ".lower() in said
     assert cause in said
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux's folder of processes")
-def test_a_place_of_the_systems_own_is_not_called_a_full_disk() -> None:
-    problem = open_place(Path("/proc/runs")).problem()
-    assert problem == "/proc is the system's own (proc), where nobody can make a folder"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -55,16 +56,21 @@ def run_beside(
 
         return hear
 
-    monkeypatch.setattr(supervisor, "module_command", lambda _, code: code_command(code))
     monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(supervisor, "say", hearing(supervisor.say))
     monkeypatch.setattr(supervisor, "warn", hearing(supervisor.warn))
     programs = [ProgramBeside(f"program {n}", (code,), {"GIVEN": "given"}) for n, code in enumerate(codes)]
+    play(monkeypatch, ProgramsBeside(programs, environ or {}, patience), spoken.wait)
+
+
+def play(monkeypatch: pytest.MonkeyPatch, programs: ProgramsBeside, until: Callable[[], Awaitable[None]]) -> None:
+    """Run programs, whose words are their code, until something has come about."""
+    monkeypatch.setattr(supervisor, "module_command", lambda _, code: code_command(code))
 
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
-            async with ProgramsBeside(programs, environ or {}, patience).running():
-                await spoken.wait()
+            async with programs.running():
+                await until()
 
     anyio.run(main)
 
@@ -85,15 +91,9 @@ def test_a_quiet_one_shows_its_last_words_where_it_fails_and_a_patient_one_has_a
     ready = tmp_path / "ready"
     up = SAYS_WHEN_ENDED.replace("asked.wait()", f"open({str(ready)!r}, 'w').close(); asked.wait()")
     late = f"import time; time.sleep(0.5); print('left over', flush=True); sys.exit({code})"
-    monkeypatch.setattr(supervisor, "module_command", lambda _, words: code_command(words))
     program = ProgramBeside("mirror", (up + late,), {}, quiet=True, patient=True)
-
-    async def main() -> None:
-        with anyio.fail_after(PATIENCE):
-            async with ProgramsBeside([program], {}, patience=0.1).running():
-                await anyio.to_thread.run_sync(eventually, ready.exists, "the program")
-
-    anyio.run(main)
+    there = partial(anyio.to_thread.run_sync, eventually, ready.exists, "the program")
+    play(monkeypatch, ProgramsBeside([program], {}, patience=0.1), there)
     said = capsys.readouterr()
     assert ("mirror: left over" in said.out) == says
     assert "ended before they were done" not in said.err

@@ -9,6 +9,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -86,26 +87,19 @@ def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
     assert everything_below(tmp_path) == before
 
 
-def unshared(script: str) -> subprocess.CompletedProcess[str]:
-    """A shell that may mount for itself alone."""
-    command = ["unshare", "-rm", "sh", "-e", "-c", script]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=_environment())
-    except FileNotFoundError as error:
-        return subprocess.CompletedProcess(command, 127, "", str(error))
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("SWARM_", "GDRIVE_"))}
-
-
 def test_a_full_file_system_is_found(tmp_path: Path) -> None:
-    if unshared("true").returncode:
+    unshare = ["unshare", "-rm", "sh", "-e", "-c"]  # a shell that may mount for itself alone
+    if not which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("`unshare -rm` is not allowed here, so nothing can be mounted for this test alone")
     fill = f"mount -t tmpfs -o size=1m none {tmp_path}; dd if=/dev/zero of={tmp_path}/filler bs=1k 2>/dev/null || true"
     call = f"{sys.executable} -m swarm doctor --path {tmp_path} --experiment exp --seconds 0.1 --json"
-    done = unshared(f"{fill}; {call}")
+    words = [*unshare, f"{fill}; {call}"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, env=_environment(), check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     found = failures(json.loads(done.stdout))
     assert "No space left" in found["folder: writable"]
     assert found["space: free space"].startswith("0 B free")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SWARM_", "GDRIVE_"))}

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.experiment import live_nodes
 from swarm.node.process.host import host_identity, process_started_at
 from swarm.records.listing import size_of
 from swarm.store.folder.store import FolderStore
 from tests.layout import Layout
 from tests.unit.cli.conftest import Typed
-from tests.unit.cli.test_live import beating
-from tests.unit.views.factories import START, make_experiment, make_peer, run_of
+from tests.unit.cli.test_processes import beating
+from tests.unit.views.factories import make_experiment, make_peer, run_of
 
 pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
 
@@ -93,15 +92,6 @@ def test_an_experiment_of_a_machine_whose_clock_is_wrong_is_not_deleted_under_it
     with beating(layout, "carol", last_seen=time.time() + 3600 * hours):
         assert "is in use by carol: stop them first" in clean("--yes", code=2).err
     assert layout.state_file.exists()
-
-
-def test_who_lives_is_asked_of_this_machine_and_believed_of_others(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    here = {"host": host_identity(), "status": "active"}
-    make_peer(layout, "gone", pid=os.getpid(), process_started_at=1.0, last_seen=START, **here)
-    make_peer(layout, "there", status="active", host="elsewhere", last_seen=START)
-    assert live_nodes(run_of(layout), START + 5, 15.0) == ["there"]
-    assert live_nodes(run_of(layout), START + 50, 15.0) == []
 
 
 @pytest.mark.parametrize("part", ["", "rollouts"])

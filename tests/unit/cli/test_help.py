@@ -7,13 +7,12 @@ import shlex
 
 import pytest
 
-from swarm import entry_points
 from swarm.cli import main
-from swarm.cli.main import add_plugins, app, read_tables, run
+from swarm.cli.main import add_plugins, app, run
 from swarm.config.declared import DECLARED
 
-COMMANDS = main.COMMANDS | read_tables([*entry_points.bundled(entry_points.COMMANDS).values()], {}, {}).commands
 add_plugins([])
+COMMANDS = dict(main.KNOWN)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from swarm.cli import flags
@@ -23,7 +22,7 @@ from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.cli.conftest import Typed
 from tests.unit.node.factories import make_state
-from tests.unit.views.factories import make_row
+from tests.unit.views.factories import add_row
 
 MADE = Settings(
     seed=7, local_groups=3, external_groups=5, generations=4, tasks=("bf", "arc_1d"), sampler="balanced", max_rounds=9
@@ -77,6 +76,7 @@ def test_what_a_node_says_of_itself_counts_where_its_peers_can_still_use_it(layo
     settings = joined(layout, begin(layout), external=0, local=1, learning_rate=0.5)
     assert (settings.external_groups, settings.local_groups, settings.learning_rate) == (0, 1, 0.5)
     assert settings.seed == 7
+    assert joined(layout, begin(layout, local_groups=100), local=100).local_groups == 100
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,6 @@ def test_an_identity_nested_as_deeply_as_json_may_be_is_refused(layout: Layout) 
     begin(layout, tasks=deep)
     with pytest.raises(StoreError, match="nests objects and lists more than 200 deep"):
         experiment_in(layout.run, None)
-
-
-def test_who_asks_for_much_gets_it(layout: Layout) -> None:
-    assert joined(layout, begin(layout, local_groups=100), local=100).local_groups == 100
 
 
 def test_an_experiment_that_is_not_there_yet_is_waited_for_visibly(
@@ -280,12 +276,12 @@ def test_what_no_experiment_can_mend_is_refused_before_it_is_waited_for(
 
 
 def test_signing_without_a_key_is_refused_before_the_experiment_is_waited_for(
-    started: Started, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Started, layout: Layout, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
     monkeypatch.setenv("SWARM_SIGNING", "on")
-    monkeypatch.setenv("SWARM_KEY_FOLDER", str(tmp_path / "keys"))
-    assert swarm(["node", "--experiment", "demo"]) == 2
+    monkeypatch.setenv("SWARM_KEY_FOLDER", str(layout.path / "keys"))
+    typed("node", "--experiment", "demo", code=2)
     assert not started
 
 
@@ -304,7 +300,6 @@ def test_a_node_with_rounds_behind_it_comes_back_to_an_experiment_that_is_over(
     """So that what a service manager starts again ends as done."""
     begin(layout)
     layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))
-    row = make_row(layout, "anna", 3)
-    layout.run.store.append_records(keys.metrics("anna"), [msgspec.json.encode(row)], durable=True)
+    add_row(layout, "anna", 3)
     assert swarm(["node", "--experiment", "demo", "--node-id", "ann"]) == MissedError.exit_code
     assert swarm(["node", "--experiment", "demo", "--node-id", "anna"]) == 0

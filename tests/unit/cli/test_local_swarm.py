@@ -12,7 +12,7 @@ from swarm.cli.fork_server import can_fork
 from swarm.cli.local_swarm import OURS, local_swarm, plan_of, within_memory
 from swarm.cli.supervisor import DaemonChild
 from swarm.config import NOBODY, Settings, StartRequest, asked_in
-from tests.unit.cli.memory import have_free
+from tests.unit.cli.swarms import have_free
 
 
 def children(settings: Settings, nodes: int, processes: int | None = None) -> list[DaemonChild]:
@@ -40,13 +40,10 @@ def test_workers_in_one_process_are_one_child_that_can_be_typed_into_a_terminal(
 
 
 def test_workers_of_two_processes_are_those_of_their_numbers_with_the_models_of_their_places() -> None:
-    one, two = local_swarm(Settings(path="/p", clock="own", model=("x", "y")), 5, processes=2).children(
-        NOBODY, Settings()
-    )
+    one, two = children(Settings(path="/p", clock="own", model=("x", "y")), 5, processes=2)
     assert (one.node_id, one.arguments) == ("worker-{0..1}", ("--nodes", "2"))
     assert (two.node_id, two.arguments) == ("worker-{2..4}", ("--nodes", "3", "--first", "2"))
-    assert one.settings["MODEL_NAME"] == two.settings["MODEL_NAME"] == "x,y"
-    assert one.settings["NODE_ID"] == two.settings["NODE_ID"] == "worker"
+    assert {(child.settings["MODEL_NAME"], child.settings["NODE_ID"]) for child in (one, two)} == {("x,y", "worker")}
 
 
 @pytest.mark.skipif(not can_fork(["cpu"]), reason="needs Linux with pidfd")
@@ -71,30 +68,28 @@ def test_without_a_coordinator_only_workers_are_started(processes: int | None) -
     assert {child.settings["SWARM_EXPECTED_WORKERS"] for child in started} == {"3"}
 
 
-@pytest.mark.parametrize(("cores", "nodes", "threads"), [(2, 1, 1), (8, 2, 1), (2, 4, 1)])
-def test_an_embedded_model_never_gets_a_second_thread(
-    monkeypatch: pytest.MonkeyPatch, cores: int, nodes: int, threads: int
+@pytest.mark.parametrize(
+    ("cores", "nodes", "settings", "threads"),
+    [
+        *((cores, nodes, {}, 1) for cores, nodes in ((2, 1), (8, 2), (2, 4))),
+        (8, 2, {"model": ("/big",)}, 4),
+        (8, 2, {"model": ("/big",), "threads": 3}, 3),
+    ],
+)
+def test_an_embedded_model_never_gets_a_second_thread_and_others_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, nodes: int, settings: dict[str, Any], threads: int
 ) -> None:
     monkeypatch.setattr(module, "cores", lambda: cores)
-    assert {worker.threads for worker in local_swarm(Settings(), nodes).workers} == {threads}
+    assert {worker.threads for worker in local_swarm(Settings(**settings), nodes).workers} == {threads}
 
 
-def test_other_models_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cores", lambda: 8)
-    assert [w.threads for w in local_swarm(Settings(model=("/big",)), 2).workers] == [4, 4]
-    assert [w.threads for w in local_swarm(Settings(model=("/big",), threads=3), 2).workers] == [3, 3]
-
-
-def test_who_insists_may_overcommit(monkeypatch: pytest.MonkeyPatch) -> None:
-    have_free(monkeypatch, 800e6)
+@pytest.mark.parametrize(("free", "force"), [(800e6, True), (64e9, False)])
+def test_who_insists_may_overcommit_and_where_memory_is_plenty_the_settings_stay(
+    monkeypatch: pytest.MonkeyPatch, free: float, force: bool
+) -> None:
+    have_free(monkeypatch, free)
     swarm = local_swarm(Settings(), 4)
-    assert within_memory(swarm, plan_of(swarm), force=True)
-
-
-def test_where_memory_is_plenty_the_settings_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    have_free(monkeypatch, 64e9)
-    swarm = local_swarm(Settings(), 4)
-    assert within_memory(swarm, plan_of(swarm), force=False) == swarm
+    assert (within_memory(swarm, plan_of(swarm), force) == swarm) != force
 
 
 def test_each_node_is_told_what_was_asked_for_and_what_the_command_chose() -> None:

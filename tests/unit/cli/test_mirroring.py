@@ -32,8 +32,8 @@ def in_mirror(tmp_path: Path, rounds: int = 3) -> Layout:
     return made(make_experiment(tmp_path / "drive", rounds=rounds), 1.0)
 
 
-def in_place(tmp_path: Path, rounds: int = 3) -> Layout:
-    return made(make_experiment(tmp_path / "vm", rounds=rounds), 1.0)
+def in_place(tmp_path: Path, rounds: int = 3, made_at: float = 1.0) -> Layout:
+    return made(make_experiment(tmp_path / "vm", rounds=rounds), made_at)
 
 
 def rounds_in_place(tmp_path: Path) -> dict[str, int]:
@@ -41,18 +41,17 @@ def rounds_in_place(tmp_path: Path) -> dict[str, int]:
     return {node: rounds for (what, node), rounds in far.items() if what == "rows"}
 
 
-def test_a_place_that_is_gone_is_brought_back_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    in_mirror(tmp_path)
-    bring_back(settings_in(tmp_path), here=True)
-    assert "3 rounds are here again" in capsys.readouterr().out
-    assert run(["validate", "--path", str(tmp_path / "vm"), "--experiment", "exp"]) == 0
-
-
-def test_what_was_brought_back_in_part_is_brought_back_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [0, 2])
+def test_a_place_that_is_gone_or_was_brought_back_in_part_is_brought_back_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: int
+) -> None:
     in_mirror(tmp_path, rounds=4)
-    in_place(tmp_path, rounds=2)
+    if there:
+        in_place(tmp_path, rounds=there)
     bring_back(settings_in(tmp_path), here=True)
+    assert "4 rounds are here again" in capsys.readouterr().out
     assert rounds_in_place(tmp_path) == {"alice": 4, "bob": 4, "clock": 0}
+    assert run(["validate", "--path", str(tmp_path / "vm"), "--experiment", "exp"]) == 0
 
 
 def test_a_checkpoint_alone_is_brought_back(tmp_path: Path) -> None:
@@ -75,20 +74,16 @@ def test_a_place_that_is_as_far_or_further_stays_as_it_is(tmp_path: Path, capsys
     assert capsys.readouterr().out == ""
 
 
-def test_two_swarms_that_went_on_from_one_are_not_mixed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("ahead", "made_at"), [("bob", 1.0), ("", 2.0)], ids=["both went on", "another of that name"])
+def test_two_experiments_are_not_mixed(tmp_path: Path, ahead: str, made_at: float) -> None:
     make_round(in_mirror(tmp_path), "alice", 3)
-    make_round(in_place(tmp_path), "bob", 3)
-    with pytest.raises(ExperimentError, match="each have what the other lacks"):
+    layout = in_place(tmp_path, made_at=made_at)
+    if ahead:
+        make_round(layout, ahead, 3)
+    before = rounds_in_place(tmp_path)
+    with pytest.raises(ExperimentError, match=r"each have what the other lacks\. They are two experiments"):
         bring_back(settings_in(tmp_path), here=True)
-    assert rounds_in_place(tmp_path) == {"alice": 3, "bob": 4, "clock": 0}
-
-
-def test_another_experiment_of_that_name_is_not_brought_back_over_this_one(tmp_path: Path) -> None:
-    in_mirror(tmp_path, rounds=4)
-    made(make_experiment(tmp_path / "vm", rounds=1), 2.0)
-    with pytest.raises(ExperimentError, match="They are two experiments"):
-        bring_back(settings_in(tmp_path), here=True)
-    assert rounds_in_place(tmp_path)["alice"] == 1
+    assert rounds_in_place(tmp_path) == before
 
 
 def test_while_nodes_run_here_nothing_is_written_under_them(tmp_path: Path) -> None:

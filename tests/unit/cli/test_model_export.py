@@ -59,15 +59,13 @@ def test_the_card_has_the_exam_and_nothing_of_this_machine(layout: Layout, expor
     assert "| bf | 8 | - | 0.500 | - | 0.500 |" in card
 
 
-def test_an_exam_that_cannot_be_read_is_left_out(layout: Layout, export: Typed, tmp_path: Path) -> None:
+def test_an_exam_that_cannot_be_read_is_left_out_and_links_in_a_checkpoint_are_not_followed(
+    layout: Layout, export: Typed, tmp_path: Path
+) -> None:
     layout.exam_file.write_text("[{")
-    export(tmp_path / "out")
-
-
-def test_links_in_a_checkpoint_are_not_followed(layout: Layout, export: Typed, tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
-    os.symlink(secret, layout.checkpoint(3, "alice") / "model" / "notes.txt")
+    export(tmp_path / "first")
+    (tmp_path / "secret").write_text("secret")
+    os.symlink(tmp_path / "secret", layout.checkpoint(3, "alice") / "model" / "notes.txt")
     export(tmp_path / "out", codes=(0, 1, 2))
     assert not (tmp_path / "out" / "notes.txt").exists()
 

@@ -14,12 +14,6 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-
-
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -29,15 +23,14 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("12:00:00.123 alice        error    checkpoint.failed", 31),
     ],
 )
-def test_words_that_say_how_things_are_have_a_colour_on_a_terminal(line: str, code: int) -> None:
-    assert f"\x1b[{code}m" in painted(line, _Terminal())
-
-
-def test_a_pipe_no_color_and_a_dumb_terminal_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "warning  nodes: alive"
-    assert painted(line, io.StringIO()) == line
-    monkeypatch.setenv("TERM", "dumb")
-    assert painted(line, _Terminal()) == line
+def test_words_that_say_how_things_are_have_a_colour_on_a_terminal_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, line: str, code: int
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert painted(line, _Terminal()) == line
+    assert f"\x1b[{code}m" in painted(line, _Terminal())
+    assert painted(line, io.StringIO()) == line
+    for name, value in (("TERM", "dumb"), ("NO_COLOR", "1")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert painted(line, _Terminal()) == line

@@ -87,36 +87,34 @@ def chosen(free: float, **settings: Any) -> tuple[Plan, Settings]:
     return choose((KNOWN,), wished, memory, nodes=1, processes=None), wished
 
 
-def chosen_line(made: Plan, wished: Settings) -> str:
-    return next(line for line in render_plan(made, wished).splitlines() if line.startswith("chosen: "))
+CUT = "cut micro-batches from 16384 to {} tokens"
+TURNED_ON = "turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)"
 
 
-def test_what_the_plan_changed_is_said_with_the_setting_that_forbids_it() -> None:
-    made, wished = chosen(18e9, micro_batch_tokens=512)
-    assert (made.fits, made.gradient_checkpointing) == (True, True)
-    assert changes(made, wished) == (
-        "to save memory, the plan turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)"
-    )
-    assert chosen_line(made, wished).endswith(f"gradient checkpointing; {changes(made, wished)}")
+@pytest.mark.parametrize(
+    ("free", "settings", "done"),
+    [
+        (18e9, {"micro_batch_tokens": 512}, [TURNED_ON]),
+        (20e9, {}, [CUT]),
+        (18e9, {}, [TURNED_ON, CUT]),
+        *((1e12, {"gradient_checkpointing": on, "micro_batch_tokens": 5000}, []) for on in (None, True, False)),
+    ],
+)
+def test_what_the_plan_changed_is_said_with_the_setting_that_forbids_it_and_what_settings_say_is_no_change(
+    free: float, settings: dict[str, Any], done: list[str]
+) -> None:
+    made, wished = chosen(free, **settings)
+    said = f"to save memory, the plan {' and '.join(done)}".format(made.micro_batch_tokens) if done else ""
+    assert (made.fits, changes(made, wished)) == (True, said)
+    way = "gradient checkpointing" if made.gradient_checkpointing else "shared prompts"
+    assert made.gradient_checkpointing == (TURNED_ON in done or bool(wished.gradient_checkpointing))
+    line = f"chosen: micro-batches of up to {made.micro_batch_tokens} tokens, {way}{'; ' * bool(done)}{said}"
+    assert line in render_plan(made, wished).splitlines()
+
+
+def test_a_plan_never_does_what_the_settings_forbid() -> None:
     forbidden = load_settings({}, {"SWARM_GRADIENT_CHECKPOINTING": "False"}).gradient_checkpointing
     assert not chosen(18e9, gradient_checkpointing=forbidden)[0].gradient_checkpointing
-
-
-def test_smaller_micro_batches_are_said_beside_what_was_asked_for() -> None:
-    made, wished = chosen(20e9)
-    assert changes(made, wished) == (
-        f"to save memory, the plan cut micro-batches from 16384 to {made.micro_batch_tokens} tokens"
-    )
-    both = changes(*chosen(18e9))
-    assert "forbids it) and cut micro-batches from 16384 to " in both
-
-
-@pytest.mark.parametrize("checkpointing", [None, True, False])
-def test_what_the_settings_say_is_no_change(checkpointing: bool | None) -> None:
-    made, wished = chosen(1e12, gradient_checkpointing=checkpointing, micro_batch_tokens=5000)
-    assert changes(made, wished) == ""
-    way = "gradient checkpointing" if checkpointing else "shared prompts"
-    assert chosen_line(made, wished) == f"chosen: micro-batches of up to 5000 tokens, {way}"
 
 
 def test_a_plan_has_room_for_the_conversations_of_a_task(tmp_path: Path) -> None:

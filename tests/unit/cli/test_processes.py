@@ -1,33 +1,38 @@
-"""Which processes `swarm down` takes for ours: those that hold their own file, and nobody else."""
+"""Which processes `swarm down` takes for ours, and which nodes keep `swarm up` from starting."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from swarm.cli import processes
-from swarm.cli.processes import ProcessFile, running, this_process_runs
+from swarm.cli.processes import ProcessFile, refuse_live, running, this_process_runs
 from swarm.config import Settings
+from swarm.errors import ExperimentError
+from swarm.node.process.host import host_identity
+from tests.layout import Layout
 from tests.patience import PATIENCE
+from tests.unit.views.factories import make_peer
 
-REGISTERS = """
-import signal, sys
+BYSTANDER = "print('ready', flush=True); import signal; signal.pause()"
+REGISTERS = f"""
+import gc, sys
 from swarm.cli.processes import this_process_runs
 from swarm.config import Settings
 this_process_runs(Settings(path=sys.argv[1], experiment=sys.argv[2]), sys.argv[3], sys.argv[4:])
-print("ready", flush=True)
-signal.pause()
+gc.collect()  # the lock stays
+{BYSTANDER}
 """
-BYSTANDER = "print('ready', flush=True); import signal; signal.pause()"
+HOLDS = f"import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); {BYSTANDER}"
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +43,8 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def mine(tmp_path: Path, experiment: str = "mine") -> Settings:
-    return Settings(path=str(tmp_path / "shared"), experiment=experiment)
+    settings = Settings(path=str(tmp_path / "shared"), experiment=experiment)
+    return settings.with_values({"heartbeat_interval": 0.2})
 
 
 @contextmanager
@@ -54,8 +60,10 @@ def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
             started.kill()
 
 
-def registered(settings: Settings) -> subprocess.Popen[str]:
-    return process(REGISTERS, settings.path, settings.experiment, "worker", "w")  # type: ignore[return-value]
+def registered(
+    settings: Settings, role: str = "worker", node: str = "w"
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    return process(REGISTERS, settings.path, settings.experiment, role, node)
 
 
 def found(settings: Settings) -> list[int]:
@@ -63,12 +71,18 @@ def found(settings: Settings) -> list[int]:
         return [each.file.pid for each in there]
 
 
-def of(pid: int) -> ProcessFile:
-    """What a process would truthfully say of itself."""
-    return ProcessFile(pid, 1, "/p", "e", "worker", ["w"])
+def forge(runtime: Path, settings: Settings, pid: int) -> Path:
+    """A file as `pid` would have written it."""
+    runtime.mkdir(0o700, exist_ok=True)
+    file = runtime / f"{processes._digest(settings)}-{pid}"
+    file.write_bytes(msgspec.json.encode(ProcessFile(pid, 1, "/p", "e", "worker", ["w"])))
+    file.chmod(0o600)
+    return file
 
 
-def test_a_process_is_found_by_its_experiment_until_it_ends(tmp_path: Path) -> None:
+def test_a_process_is_found_by_its_experiment_until_it_ends_and_what_it_left_is_removed(
+    tmp_path: Path, runtime: Path
+) -> None:
     with registered(mine(tmp_path)) as ours, registered(mine(tmp_path, "other")) as other:
         assert found(mine(tmp_path)) == [ours.pid]
         assert found(mine(tmp_path, "other")) == [other.pid]
@@ -78,6 +92,7 @@ def test_a_process_is_found_by_its_experiment_until_it_ends(tmp_path: Path) -> N
             assert there.ended()
             there.signal(signal.SIGKILL)  # nobody's id by now
         assert found(mine(tmp_path)) == []
+        assert [file.name.rpartition("-")[2] for file in runtime.iterdir()] == [str(other.pid)]
         assert other.poll() is None
 
 
@@ -88,45 +103,21 @@ def test_a_path_that_leads_to_the_same_folder_names_the_same_swarm(tmp_path: Pat
         assert found(Settings(path=str(tmp_path / "link"), experiment="mine")) == [ours.pid]
 
 
-def test_what_a_dead_process_left_is_removed(tmp_path: Path, runtime: Path) -> None:
-    with registered(mine(tmp_path)) as ours:
-        ours.kill()
-        ours.wait(PATIENCE)
-        assert len(list(runtime.iterdir())) == 1
-    assert found(mine(tmp_path)) == []
-    assert not list(runtime.iterdir())
-
-
-def write(runtime: Path, settings: Settings, pid: int, data: bytes) -> Path:
-    """A file as `pid` would have written it, which nobody holds."""
-    with registered(settings) as real:  # for the name of the experiment's files
-        (there,) = runtime.iterdir()
-        forged = runtime / there.name.replace(str(real.pid), str(pid))
-    forged.write_bytes(data)
-    forged.chmod(0o600)
-    return forged
-
-
-def test_a_process_that_got_the_id_of_a_dead_one_is_not_taken_for_it(tmp_path: Path, runtime: Path) -> None:
+@pytest.mark.parametrize("held", [False, True])
+def test_a_process_that_does_not_hold_its_file_itself_is_nobody(tmp_path: Path, runtime: Path, held: bool) -> None:
+    """It has the id of a dead one, or somebody else holds the file."""
     with process(BYSTANDER) as innocent:
-        write(runtime, mine(tmp_path), innocent.pid, msgspec.json.encode(of(innocent.pid)))
-        assert found(mine(tmp_path)) == []
-
-
-def test_a_file_that_another_process_holds_names_nobody(tmp_path: Path, runtime: Path) -> None:
-    with process(BYSTANDER) as innocent:
-        forged = write(runtime, mine(tmp_path), innocent.pid, msgspec.json.encode(of(innocent.pid)))
-        holds = f"import fcntl; f = open({str(forged)!r}, 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); {BYSTANDER}"
-        with process(holds):
+        forged = forge(runtime, mine(tmp_path), innocent.pid)
+        with process(HOLDS, forged if held else os.devnull):
             assert found(mine(tmp_path)) == []
-            assert forged.exists()
+            assert forged.exists() == held
 
 
 def test_a_process_whose_file_says_another_is_not_ended(tmp_path: Path, runtime: Path) -> None:
     """Its file was written over, while it holds it."""
     with registered(mine(tmp_path)) as ours:
         (file,) = runtime.iterdir()
-        for lie in (msgspec.json.encode(of(1)), b"\xff{"):
+        for lie in (forge(tmp_path, mine(tmp_path), 1).read_bytes(), b"\xff{"):
             file.write_bytes(lie)
             assert found(mine(tmp_path)) == []
         assert ours.poll() is None
@@ -171,13 +162,8 @@ def test_a_runtime_folder_that_is_not_private_is_neither_written_nor_believed(
     this_process_runs(mine(tmp_path), "worker", ["w"])
     assert "`swarm down` will not find this process" in capsys.readouterr().err
     assert not list(runtime.iterdir())
-    here = runtime / f"{processes._digest(processes._real(mine(tmp_path)), 'mine')}-"
-    with process(BYSTANDER) as innocent:
-        file = Path(f"{here}{innocent.pid}")
-        file.write_bytes(msgspec.json.encode(of(innocent.pid)))
-        holds = f"import fcntl; f = open({str(file)!r}, 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); {BYSTANDER}"
-        with process(holds):
-            assert found(mine(tmp_path)) == []
+    with process(BYSTANDER) as innocent, process(HOLDS, forge(runtime, mine(tmp_path), innocent.pid)):
+        assert found(mine(tmp_path)) == []
 
 
 def test_without_a_session_folder_it_is_one_of_this_user_among_the_temporary_files(
@@ -194,10 +180,75 @@ def test_without_a_session_folder_it_is_one_of_this_user_among_the_temporary_fil
         assert found(mine(tmp_path)) == [ours.pid]
 
 
-def test_the_lock_outlives_the_collection_of_what_took_it(tmp_path: Path, runtime: Path) -> None:
-    code = REGISTERS.replace('print("ready"', 'import gc; gc.collect(); print("ready"')
-    with process(code, mine(tmp_path).path, "mine", "worker", "w") as ours:
-        (file,) = runtime.iterdir()
-        with file.open("r+") as opened, pytest.raises(BlockingIOError):
-            fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert found(mine(tmp_path)) == [ours.pid]
+# ── before a start ──────────────────────────────────────────────────────────────────────────────────────────────────
+NOW = 1_800_000_000.0
+
+
+@contextmanager
+def beating(layout: Layout, name: str, last_seen: float) -> Iterator[None]:
+    """A registration of another machine whose heartbeat moves, for the block; its clock stands."""
+    over, first = threading.Event(), threading.Event()
+
+    def beat() -> None:
+        number = 0
+        while not over.wait(0.05):
+            number += 1
+            make_peer(layout, name, status="active", host="elsewhere", beat=number, last_seen=last_seen)
+            first.set()
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        first.wait()
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """Where `refuse` looks, at one moment."""
+    monkeypatch.setattr("swarm.cli.processes.time.time", lambda: NOW)
+    return Layout(tmp_path / "shared", "mine")
+
+
+def refuse(shared: Layout) -> None:
+    refuse_live(mine(shared.path.parent), shared.run, ["coordinator", "worker-0"])
+
+
+@pytest.mark.parametrize(
+    ("role", "node", "title"), [("up", "worker-7", "swarm up"), ("worker", "worker-0", "worker-0")]
+)
+def test_what_runs_here_is_named_with_the_ways_out(shared: Layout, role: str, node: str, title: str) -> None:
+    with registered(mine(shared.path.parent), role, node) as other, pytest.raises(ExperimentError) as refused:
+        refuse(shared)
+    where = f"--path {shared.path} --experiment mine"
+    for said in (f"is running: {title} (process {other.pid})", "another --experiment"):
+        assert said in str(refused.value)
+    for typed in (f"`swarm down {where}`", f"`swarm node {where} --node-id NAME`"):
+        assert typed in str(refused.value)
+
+
+def test_ids_that_beat_elsewhere_are_refused(shared: Layout) -> None:
+    with (
+        beating(shared, "worker-0", NOW),
+        pytest.raises(ExperimentError, match="worker-0 beat in it, of another machine"),
+    ):
+        refuse(shared)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"status": "active", "host": "elsewhere", "last_seen": NOW},
+        {"status": "active", "host": host_identity(), "pid": 4_000_000, "last_seen": NOW},
+        {"status": "stopped", "host": "elsewhere", "last_seen": NOW},
+    ],
+)
+def test_a_registration_that_does_not_beat_keeps_nobody_from_starting_nor_does_a_guest(
+    shared: Layout, claim: dict[str, object]
+) -> None:
+    make_peer(shared, "worker-0", **claim)
+    with registered(mine(shared.path.parent), "worker", "guest"), beating(shared, "visitor", NOW):
+        refuse(shared)

@@ -25,8 +25,6 @@ def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixt
 
 
 AHEAD = [("alice", 0), ("alice", 1), ("alice", 2), ("bob", 0), ("bob", 1)]
-
-
 FAR_AHEAD = [("alice", number) for number in range(4)]
 OWN = {"clock": "own", "staleness_window": 2}
 
@@ -161,13 +159,10 @@ def test_before_the_first_round_is_over_it_is_said_once_how_long_the_slowest_tak
     assert earned == "2 of 64 answers earned a reward"
 
 
-def test_where_the_first_round_teaches_nothing_the_probe_is_named(
+def test_where_the_first_round_teaches_nothing_the_probe_is_named_and_the_last_round_has_none_to_foresee(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreseen(Layout(tmp_path, "exp"), 0, my_reward=0.0, answer_tag_rate=0.5, zero_advantage_local=1.0)
     assert "`swarm probe --model gpt2` measures" in capsys.readouterr().out.splitlines()[-1]
-
-
-def test_the_last_round_has_none_to_foresee(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    foreseen(Layout(tmp_path, "exp"), 8)
+    foreseen(Layout(tmp_path, "another"), 8)
     assert len(capsys.readouterr().out.splitlines()) == 1

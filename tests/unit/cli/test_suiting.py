@@ -98,16 +98,15 @@ def started(role: str, **flags: Any) -> Settings:
     return commands._started(["swarm", "node"], NodeFlags(role=role, experiment="demo", **flags)).settings
 
 
-def test_a_coordinator_that_begins_an_experiment_of_real_models_asks_the_papers_questions(place: Path) -> None:
+def test_a_coordinator_that_begins_with_real_models_asks_the_papers_questions_and_who_joins_takes_the_experiments(
+    place: Path,
+) -> None:
     assert started("coordinator", model=REAL, external=4).profile == "paper-2"
     assert started("coordinator", external=4).profile == "tiny-3"
-    begin(place, "rl-swarm")
-    assert started("coordinator", model=REAL, external=4).profile == "rl-swarm"
-
-
-def test_a_worker_that_joins_takes_the_experiments_profile(place: Path) -> None:
     begin(place, "rl-swarm", rounds=False)
     assert started("worker", model=REAL).profile == "rl-swarm"
+    begin(place, "rl-swarm")
+    assert started("coordinator", model=REAL, external=4).profile == "rl-swarm"
 
 
 @pytest.mark.parametrize(
@@ -137,15 +136,14 @@ def test_a_model_that_would_be_asked_what_was_made_for_others_is_refused_with_th
     assert all(part in f"{refused.value} " for part in said), refused.value
 
 
-def test_who_names_the_experiments_profile_means_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(place, "tiny-2")
-    assert started("worker", model=REAL, profile="tiny-2").profile == "tiny-2"
-    monkeypatch.setenv("SWARM_PROFILE", "tiny-2")
-    assert started("worker", model=REAL).profile == "tiny-2"
-
-
-def test_tasks_of_ones_own_are_asked_of_any_model_as_they_were_defined(place: Path) -> None:
-    begin(place, "tiny-2", task_table={"sums": {"gym": "chain_sum", "max_terms": 3, "scoring": 2}})
+@pytest.mark.parametrize("more", [{}, {"task_table": {"sums": {"gym": "chain_sum", "max_terms": 3, "scoring": 2}}}])
+def test_who_names_the_experiments_profile_means_it_and_tasks_of_ones_own_are_asked_of_any_model(
+    place: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    begin(place, "tiny-2", **more)
+    assert started("worker", model=REAL, profile=None if more else "tiny-2").profile == "tiny-2"
+    if not more:
+        monkeypatch.setenv("SWARM_PROFILE", "tiny-2")
     assert started("worker", model=REAL).profile == "tiny-2"
 
 
@@ -157,12 +155,11 @@ def test_who_begins_an_experiment_without_a_word_about_models_hears_for_whom_it_
         assert ("for the models of the package" in capsys.readouterr().err) == said
 
 
-def test_a_worker_on_its_own_clock_that_begins_asks_the_papers_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_begins_chooses_too_and_one_that_somebody_else_started_takes_what_it_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SWARM_CLOCK", "own")
     assert started("worker", model=REAL).profile == "paper-2"
-
-
-def test_a_daemon_that_somebody_else_started_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "asked_in", lambda _: commands.StartRequest("swarm up", {}))
     assert started("worker", model=REAL).profile == "tiny-3"
 

@@ -28,7 +28,7 @@ from swarm.plugins.study.run.schedule import RunState
 from swarm.policy.embedded import suited_learning_rate
 from tests.fake_hub import FakeHub
 from tests.plugins.study.study_files import record_file, resolved, study_record
-from tests.unit.cli.memory import have_free
+from tests.unit.cli.swarms import have_free
 from tests.unit.cli.test_before_start import BAD, hub  # noqa: F401 - a fixture
 from tests.unit.test_architecture import HEAVY
 from tests.unit.views.factories import make_experiment, write
