@@ -11,7 +11,7 @@ from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import Place, open_place
 from swarm.views.doctor import machine, nodes, place, remote
-from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Timing, Verdict
+from swarm.views.doctor.check import CheckContext, Diagnosis, Finding, Timing, Verdict, failure, ok
 
 Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {
@@ -61,13 +61,17 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
 
 def not_begun(place: Place, name: str) -> Iterator[Finding]:
     """Says that nobody has begun the experiment, so that only the place is looked at."""
-    yield Area("experiment").ok("begun", f"not yet: {place.without(name)}")
+    yield ok("begun", f"not yet: {place.without(name)}")
 
 
 def _look(area: str, check: Check, context: CheckContext) -> Iterator[Finding]:
-    """One area. A folder or file that cannot be looked at is a finding too, and no reason to leave out the others."""
+    """Yields the findings of one area. A folder or file that cannot be looked at is a finding too, and no reason to
+    leave out the others. Names of files and nodes are anybody's, so all text is made printable here."""
+    found = list[Finding]()
     try:
-        yield from check(context)
+        found.extend(check(context))
     except (OSError, SwarmError) as error:
         fix = "fix that first (permissions, mount, free space), then run swarm doctor again"
-        yield Area(area).failure("could be looked at", str(error), fix)
+        found.append(failure("could be looked at", str(error), fix))
+    for one in found:
+        yield Finding(area, one.check, one.verdict, printable(one.measured), printable(one.fix))
