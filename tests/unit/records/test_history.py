@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from swarm.records import history as histories
 from swarm.records.history import COLUMNS, HistoryReader, HistoryRoom, NodeHistory
-from swarm.store.run import Run
 from tests.layout import Layout
-from tests.unit.records.counting import Counting
-from tests.unit.views.factories import add_row, make_experiment, make_round, run_of
+from tests.unit.views.factories import add_row, make_experiment, run_of
 
 
 def line(round_: int, **fields: Any) -> bytes:
@@ -26,8 +24,8 @@ def line(round_: int, **fields: Any) -> bytes:
     return msgspec.json.encode(row | fields)
 
 
-def history_of(*lines: bytes, room: HistoryRoom | None = None) -> NodeHistory:
-    history = NodeHistory(room)
+def history_of(*lines: bytes, room: HistoryRoom | None = None, epoch: int = 1) -> NodeHistory:
+    history = NodeHistory(room, epoch)
     for of_row in lines:
         history.observe([of_row])
     return history
@@ -158,20 +156,6 @@ def test_however_the_file_grows_between_looks_the_history_is_the_same(of_file: l
                 growing.write(whole[start:end])
             reader.look()
         assert everything(reader.look()["anna"]) == everything(history_of(*of_file))
-
-
-def test_of_the_past_nothing_is_read_again(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=50)
-    store = Counting(run_of(layout))
-    reader = HistoryReader(Run("exp", store))  # type: ignore[arg-type]
-    assert len(reader.look()["alice"]) == 50
-    assert store.bytes > 20_000
-    store.bytes = 0
-    assert reader.look()["alice"].version == 50
-    assert store.bytes == 0
-    make_round(layout, "alice", 50)
-    assert reader.look()["alice"].since(50) == [50]
-    assert 0 < store.bytes < 2_500
 
 
 def test_a_file_that_was_replaced_begins_a_new_epoch(tmp_path: Path) -> None:
