@@ -125,7 +125,7 @@ def _serve(
         import uvicorn
 
         from swarm.web.connections import Crowd, room
-        from swarm.web.service import Service, watch
+        from swarm.web.service import AllWatched, Service
     except ImportError:
         raise lacking("`swarm web`", "starlette and uvicorn", "web", "write a file with --export") from None
     listening = _listen(host, port, allowed)
@@ -135,7 +135,7 @@ def _serve(
     link = partial(_link, listening.getsockname(), allowed, guard)
     service = Service(
         settings.experiment,
-        watch(partial(_look_at, settings), interval),
+        AllWatched(partial(_look_at, settings), interval),
         partial(_place_document, settings),
         guard,
         interval=interval,
