@@ -25,7 +25,7 @@ from operator import attrgetter
 from msgspec import UNSET
 
 from swarm.records.growing import LONGEST_NAME
-from swarm.records.progress import SUMS, NodeProgress, add_names, fits
+from swarm.records.progress import NodeProgress, add_names, fits
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.rows import MOST_ROWS
 from swarm.records.table import columns, is_measured
@@ -108,7 +108,7 @@ class TaskHistory:
 class NodeHistory(NodeProgress):
     """Holds the rows of one node, one place per round and stage: the last row of each counts."""
 
-    form = columns(*SUMS, *COLUMNS, *_NAMES)
+    form = columns(*NodeProgress.form.__struct_fields__, *COLUMNS, *_NAMES)
 
     def __init__(self, room: HistoryRoom | None = None, epoch: int = 0) -> None:
         """Make one without rows.
@@ -241,7 +241,7 @@ class NodeHistory(NodeProgress):
                 whole = False
         self._take_groups(row.trained_on, place)
         if not whole:
-            self.odd.cut_names(f"names of round {row.round}")
+            self.odd.count("cut", f"names of round {row.round}")
 
     def _take_groups(self, groups: Sequence[str], place: int) -> None:
         self._groups[place] = "\n".join(["", *groups, ""]) if groups else ""

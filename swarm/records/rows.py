@@ -160,7 +160,7 @@ class Keeper:
         for column in _named_columns(type(row)):
             if (held := getattr(row, column)) is not UNSET:
                 setattr(row, column, type(held)())
-        self._odd.cut_names(f"names of round {getattr(row, 'round', 0)}")
+        self._odd.count("cut", f"names of round {getattr(row, 'round', 0)}")
 
 
 def _size(value: Any) -> int:
