@@ -41,7 +41,8 @@ MOST_MODELS = 100
 MOST_TRAINED_ON = 300
 """Peers of whom it is held how many groups a node trained on."""
 MOST_OF_GROUPS = 32 * 2**20
-"""Bytes of the names of the groups that one node trained on; of its oldest rows they are let go."""
+"""Characters of the names of the groups that one node trained on: some 300,000 rows. Of further ones they are not held.
+"""
 MOST_HELD = 500_000
 """Rows of all nodes together: some 250 MB."""
 NAN = math.nan
@@ -130,8 +131,6 @@ class NodeHistory(NodeProgress):
         self._groups: list[str] = []
         """By place the names of the groups that it trained on, each on a line of its own."""
         self._groups_size = 0
-        self._groups_from = 0
-        """The first place whose names are held."""
         self.model = ""
         """Name as its last row names it."""
         self.role = ""
@@ -244,13 +243,9 @@ class NodeHistory(NodeProgress):
             self.odd.count("cut", f"names of round {row.round}")
 
     def _take_groups(self, groups: Sequence[str], place: int) -> None:
-        self._groups[place] = "\n".join(["", *groups, ""]) if groups else ""
+        names = "\n".join(["", *groups, ""]) if groups else ""
+        self._groups[place] = names if self._groups_size + len(names) <= MOST_OF_GROUPS else ""
         self._groups_size += len(self._groups[place])
-        self._groups_from = min(self._groups_from, place)
-        while self._groups_size > MOST_OF_GROUPS:
-            self._groups_size -= len(self._groups[self._groups_from])
-            self._groups[self._groups_from] = ""
-            self._groups_from += 1
 
     def places_trained_on(self, group: str) -> list[int]:
         """Returns places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
