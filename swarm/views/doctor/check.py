@@ -22,7 +22,6 @@ from swarm.records.files import PeerReader
 from swarm.records.liveness import STANDBY, STOPPED
 from swarm.records.reader import RunSnapshot, snapshot
 from swarm.store.health import Health, Survey
-from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
@@ -93,8 +92,6 @@ class CheckContext:
     seconds: float
     """How long nodes are watched."""
     timing: Timing
-    replication: Replication | None = None
-    """Replication of a place that a tool replicates."""
 
     @cached_property
     def now(self) -> RunSnapshot | None:

@@ -22,7 +22,6 @@ CHECKS: dict[str, Check] = {
     "clocks": place.check_clock,
     "events": place.check_events,
     "delay": place.check_delay,
-    "replication": remote.check_replication,
     "nodes": nodes.check_nodes,
     "hints": nodes.check_hints,
     "versions": nodes.check_versions,
@@ -52,7 +51,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     watched_for = max(SHORTEST, beats * settings.cadence.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
-        context = CheckContext(settings, run, health, watched_for, timing, shared.replication(name))
+        context = CheckContext(settings, run, health, watched_for, timing)
         checks = CHECKS if health.there else {"experiment": lambda _: not_begun(shared, name)} | CHECKS
         findings = tuple(finding for area, check in checks.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)

@@ -1,6 +1,4 @@
-"""Places that are no plain folder: a bucket, what may be done there, what its server promises, and how fast it is; a
-replicated folder, who is connected, what has not come, how late it comes, and that nobody writes for another.
-"""
+"""A bucket: what may be done there, what its server promises, and how fast it is."""
 
 from __future__ import annotations
 
@@ -11,10 +9,8 @@ from statistics import median
 
 from swarm.config import Settings
 from swarm.store.health import Latency, Permission, Visibility
-from swarm.store.replication import Replication
-from swarm.views.doctor.check import CheckContext, Finding, failure, graded, ok, warning
+from swarm.views.doctor.check import CheckContext, Finding, failure, graded, ok
 from swarm.views.doctor.place import judge_visibility
-from swarm.views.text import shorten, size
 
 SLOW = 1.0
 """Seconds of one request, from which a round of a minute shows it."""
@@ -86,55 +82,3 @@ def judge_deadlines(latency: Latency, visibility: Visibility, settings: Settings
     measured = f"a living node may seem silent for {beats:.0f} s; it is taken for dead after {timeout:g} s"
     fix = f"SWARM_LIVENESS_TIMEOUT={math.ceil(beats) if math.isfinite(beats) else 3600} or more"
     yield graded("liveness", measured, fix, warns=timeout < beats)
-
-
-MANY = 20
-"""Members, from which on every machine's connection and disk carry too much of what the others wrote."""
-SHARE_OF_TIMEOUT = 0.5
-"""Share of the liveness timeout; a heartbeat that comes so late leaves little for one that is lost."""
-SHOWN = 120
-
-
-def check_replication(context: CheckContext) -> Iterator[Finding]:
-    """Judges replication; nothing of a place that all see alike."""
-    if context.replication is not None:
-        yield from judge_replication(context.replication, context.settings.cadence.liveness_timeout)
-
-
-def judge_replication(now: Replication, liveness_timeout: float) -> Iterator[Finding]:
-    """Turns what Syncthing says into findings."""
-    again = "start a node here, or run `swarm invite` or `swarm join --invitation` again: they set Syncthing right"
-    for problem in now.problems:
-        yield failure("Syncthing", problem, again)
-    if not now.problems:
-        yield ok("Syncthing", f"each subtree comes from its owner alone; this machine is {now.member}")
-    yield from _connected(now)
-    yield from _late(now, liveness_timeout)
-
-
-def _connected(now: Replication) -> Iterator[Finding]:
-    if not now.peers:
-        return
-    away = [peer.member for peer in now.peers if not peer.connected]
-    measured = f"{len(now.peers) - len(away)} of {len(now.peers)} others"
-    named = f"; away: {shorten(', '.join(away), SHOWN)}" if away else ""
-    fix = "start Syncthing there; each pair of members connects directly: let them say an --address that can be reached"
-    yield graded("connected", measured + named, fix, warns=bool(away))
-    left = sum(peer.to_come for peer in now.peers)
-    fix = "wait; where it stays, look at Syncthing's own page: a disk may be full"
-    yield graded("here", f"{size(left)} of the others' to come", fix, warns=bool(left))
-    if len(now.peers) >= MANY:
-        fix = "take a bucket (docs/buckets.md): here every machine receives all that each of the others writes"
-        yield warning("members", str(len(now.peers) + 1), fix)
-
-
-def _late(now: Replication, liveness_timeout: float) -> Iterator[Finding]:
-    late = {peer.member: peer.delay for peer in now.peers if peer.delay is not None}
-    if late:
-        worst = max(late.values())
-        measured = ", ".join(f"{member} {seconds:.1f} s" for member, seconds in sorted(late.items()))
-        fix = (
-            f"set SWARM_LIVENESS_TIMEOUT above {2 * worst:.0f} on all nodes, or keep the clocks of the machines in time"
-        )
-        limit = SHARE_OF_TIMEOUT * liveness_timeout
-        yield graded("heartbeats come late by", shorten(measured, SHOWN), fix, warns=worst > limit)

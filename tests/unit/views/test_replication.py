@@ -19,6 +19,7 @@ def test_each_member_is_named_with_how_far_and_how_late_it_is() -> None:
         "  ben: connected, has 100% of what is ours, heartbeats come 0.9 s late\n"
         "  eva: not connected for 2m, 2.0 MB of its own to come\n"
         "  trouble: the folder x is missing\n"
+        "  -> start a node here, or run `swarm invite` or `swarm join --invitation` again: they set it right\n"
         "  1 devices knock that are no members; `swarm invite PATH` shows them"
     )
     assert progress(Replication("ben", "lab", [BEN, EVA], [])) == "2.0 MB to come from 1 members; not connected: eva"

@@ -10,7 +10,6 @@ import pytest
 from swarm.config import Settings
 from swarm.config.place import CADENCE
 from swarm.store.health import FileSystem, Latency, Permission, Room, Visibility, Writing
-from swarm.store.replication import Peer, Replication
 from swarm.tasks.bars import Bar
 from swarm.views.doctor import machine, nodes, place, remote
 from swarm.views.doctor.check import Finding
@@ -20,9 +19,6 @@ FOLDER = Settings(path="/content/drive/MyDrive/swarm", experiment="demo")
 BUCKET = Settings(path="s3://mine").with_values(CADENCE)
 AT_ONCE = Visibility([0.0], [0.0], [0.0])
 DRIVE, LOCAL = FileSystem("fuse", "/content/drive", False), FileSystem("ext4", "/", True)
-BEN = Peer("ben", connected=True, seen_ago=0.0, to_come=0, has=1.0, delay=0.9)
-EVA = Peer("eva", connected=False, seen_ago=120.0, to_come=2_000_000, has=None)
-ZOE = Peer("zoe", connected=True, seen_ago=0.0, to_come=0, has=1.0, delay=9.0)
 BARS = [Bar("landlock", True, "ABI 6"), Bar("seccomp", False, "needs a kernel that filters")]
 
 
@@ -55,10 +51,6 @@ def mounted(kind: str, at: str = "/mnt/x") -> Iterable[Finding]:
 
 def versions(said: str, here: str) -> Iterable[Finding]:
     return [nodes.judge_package("reasoning-gym", {"alice": {"reasoning-gym": said}}, here)]
-
-
-def replicated(*peers: Peer, problems: tuple[str, ...] = ()) -> Iterable[Finding]:
-    return remote.judge_replication(Replication("lab", "lab", [*peers], [*problems]), 15.0)
 
 
 JUDGED: dict[str, tuple[Iterable[Finding], list[object]]] = {
@@ -95,11 +87,6 @@ JUDGED: dict[str, tuple[Iterable[Finding], list[object]]] = {
     "the version of the nodes": (versions("0.1.25", "0.1.25"), [OK]),
     "no version, on a host that only looks": (versions("0.1.25", ""), [OK]),
     "another version": (versions("0.1.25", "0.1.30"), [WARNING]),
-    "members that are in step": (replicated(BEN), [OK] * 4),
-    "members that are not": (
-        replicated(EVA, ZOE, *[BEN] * 18, problems=("the folder x is paused",)),
-        [FAILURE, WARNING, WARNING, WARNING, WARNING],
-    ),
     "bars, of which one is not up": (machine.judge_bars(BARS), [OK, WARNING]),
     "a child that cannot tell": (machine.judge_bars("it failed"), [WARNING]),
 }
