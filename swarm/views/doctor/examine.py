@@ -19,7 +19,6 @@ CHECKS: dict[str, Check] = {
     "visibility": place.check_visibility,
     "space": place.check_space,
     "bucket": remote.check_bucket,
-    "clocks": place.check_clock,
     "events": place.check_events,
     "delay": place.check_delay,
     "nodes": nodes.check_nodes,

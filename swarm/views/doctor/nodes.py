@@ -17,7 +17,7 @@ from swarm.wire import keys
 from swarm.wire.messages import StateFile
 
 SKEW_TOLERATED = 5.0
-"""Seconds, for the same reason as that of the file server (place.py)."""
+"""Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
 
 
 def check_nodes(context: CheckContext) -> Iterator[Finding]:

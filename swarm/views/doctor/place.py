@@ -1,4 +1,4 @@
-"""A shared folder: writing, its speed, and how late it is seen; its clock; free space against what the run will still
+"""A shared folder: writing, its speed, and how late it is seen; free space against what the run will still
 write, and what lies around; whether file events of other hosts arrive, by which nodes look sooner than they would; how
 late others see what a node published.
 
@@ -34,8 +34,6 @@ CACHED = 1.0
 """Seconds until others see what was written, from which a round of a minute shows it."""
 SHARE_OF_ROUND = 0.25
 """Share of the round interval; a node writes about four files in a round, one after another."""
-SKEW_TOLERATED = 5.0
-"""Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
 
 
 def check_writing(context: CheckContext) -> Iterator[Finding]:
@@ -82,19 +80,6 @@ def judge_visibility(seen: Visibility) -> Iterator[Finding]:
         )
         caches = median(took) > 0 and slowest > CACHED  # one late look alone may be this machine's own
         yield graded(check, measured, fix, warns=caches, fails=math.isinf(slowest))
-
-
-def check_clock(context: CheckContext) -> Iterator[Finding]:
-    """A file made now is as old as it should be."""
-    if not context.health.problem:
-        yield judge_clock(context.server_skew)
-
-
-def judge_clock(skew: float) -> Finding:
-    """Returns the seconds as a finding."""
-    measured = f"a file made now is {skew:+.2f} s off this host's clock"
-    fix = "let this host and the file server keep time: timedatectl set-ntp true"
-    return graded("file server", measured, fix, warns=abs(skew) > SKEW_TOLERATED)
 
 
 def check_events(context: CheckContext) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from swarm.store.folder.store import FolderStore
 from swarm.store.health import Room
 from swarm.views.doctor import place
 from tests.layout import Layout
-from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
+from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
 from tests.unit.views.factories import add_row, make_experiment, make_state, write
 
 
@@ -62,11 +62,6 @@ def test_a_folder_whose_new_versions_are_seen_late_is_told_and_one_in_which_they
     monkeypatch.setattr("swarm.store.health.SEEN_IN", 0.2)
     found = look(place.check_visibility, make_patient(tmp_path / "other"))
     assert [finding.verdict for finding in found.values()] == [OK, OK, FAILURE], found
-
-
-def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
-    scene = Scene()  # whose clock is years off the real one, which dates the files
-    assert look(place.check_clock, make_patient(tmp_path / "shared", scene))["file server"].verdict is WARNING
 
 
 def test_what_is_needed_follows_from_the_rounds_so_far(tmp_path: Path) -> None:

@@ -60,7 +60,6 @@ JUDGED: dict[str, tuple[Iterable[Finding], list[object]]] = {
     "one late look, which shows no cache": (listed_after(0.0, 0.0, 3.0, 0.0, 0.0), [OK, OK, OK]),
     "late listings": (listed_after(3.0), [OK, WARNING, OK]),
     "listings that never come": (listed_after(math.inf), [OK, FAILURE, OK]),
-    "clocks": (map(place.judge_clock, (0.3, 60.0, -60.0)), [OK, WARNING, WARNING]),
     "much room": (free(10**11), [OK]),
     "room for little more than is needed": (free(150_000_700), [WARNING]),
     "room for hardly more than is needed": (free(11 * 10**7), [WARNING]),
