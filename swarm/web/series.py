@@ -90,18 +90,13 @@ def whole(history: History, columns: Iterable[str]) -> dict[str, Any]:
 def _node(node: NodeHistory, columns: Iterable[str]) -> dict[str, Any]:
     places = node.one_per_round()
     rounds = [node.rounds[place] for place in places]
-    drawn = {name: pick(values_of(node, name), places) for name in columns}
+    values = {name: values_of(node, name) for name in columns}
     return {
         "model": cut(node.model, LONGEST_MODEL),
         "role": cut(node.role, LONGEST_MODEL),
         "rounds": packed(array("i", [min(round_, 2**31 - 1) for round_ in rounds])),
-        "columns": {name: packed(array("f", values)) for name, values in drawn.items()},
+        "columns": {name: packed(array("f", [of[place] for place in places])) for name, of in values.items()},
     }
-
-
-def pick(values: Values, places: Sequence[int]) -> Values:
-    """Returns the values at these places; the values themselves where these are all of them."""
-    return values if len(places) == len(values) and isinstance(places, range) else [values[place] for place in places]
 
 
 def packed(numbers: array[Any]) -> str:
