@@ -39,7 +39,7 @@ SHORTEST = 4.0
 REAL_TIME = Timing(time.monotonic, time.time, time.sleep)
 
 
-def examine(settings: Settings, *, seconds: float | None = None, timing: Timing = REAL_TIME) -> Diagnosis:
+def examine(settings: Settings, *, seconds: float | None = None) -> Diagnosis:
     """Look at a shared place and one experiment in it, whether they are there yet or not.
 
     Args:
@@ -50,7 +50,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     watched_for = max(SHORTEST, beats * settings.cadence.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
-        context = CheckContext(settings, run, health, watched_for, timing)
+        context = CheckContext(settings, run, health, watched_for, REAL_TIME)
         checks = CHECKS if health.there else {"experiment": lambda _: not_begun(shared, name)} | CHECKS
         findings = tuple(finding for area, check in checks.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)
