@@ -126,7 +126,7 @@ def _serve(
 
         from swarm.web.connections import Crowd, room
         from swarm.web.guard import LOOPBACK, Guard
-        from swarm.web.service import Service, watch
+        from swarm.web.service import AllWatched, Service
     except ImportError:
         raise lacking("`swarm web`", "starlette and uvicorn", "web", "write a file with --export") from None
     listening = _listen(host, port, allowed)
@@ -136,7 +136,7 @@ def _serve(
     link = partial(_link, listening.getsockname(), allowed, guard)
     service = Service(
         settings.experiment,
-        watch(partial(_look_at, settings), interval),
+        AllWatched(partial(_look_at, settings), interval),
         partial(_place_document, settings),
         guard,
         interval=interval,

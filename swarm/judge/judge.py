@@ -73,7 +73,7 @@ class Judge:
         self._clock = SteadyClock(SETTLE_BEATS * settings.cadence.heartbeat_interval)
         self._appending = anyio.Lock()
         self.counts: Counter[str] = Counter()
-        """Counts of this process: asked, recorded, overdue, and refused answers by reason."""
+        """Counts of this process: asked, recorded, and refused answers by reason."""
         self._scope = anyio.CancelScope()
         self._stop_code = 0
         self._questions: HeldOutQuestions
@@ -158,9 +158,6 @@ class Judge:
     # ── carry out ───────────────────────────────────────────────────────────────────────────────────────────────────
     async def _carry_out(self, look: JudgeLook) -> None:
         due = self._machine.look(look)
-        for slot in due.overdue:
-            self.counts["overdue"] += 1
-            logger.info("answer.overdue", round=slot.round, node=slot.node)
         async with anyio.create_task_group() as tasks:
             for slot in due.ask:
                 tasks.start_soon(self._ask, slot)

@@ -1,7 +1,6 @@
 """The judge's decisions, pure: a look at the folder in, what is due out. The loop in judge.py carries it out.
 
     unknown ─to be asked─▶ waiting ─its answer lies there─▶ closed: recorded, or refused without a row
-                              ├─ two rounds later: overdue, counted once; an answer still counts
                               └─ FORGOTTEN_AFTER rounds later: no longer looked for
 
     unblocks    nobody: no node ever waits for the judge
@@ -29,8 +28,6 @@ from typing import NamedTuple
 from swarm.records.finished import can_be_written
 from swarm.wire.messages import StateFile
 
-OVERDUE_AFTER = 2
-"""Rounds after which an answer is counted as missing."""
 FORGOTTEN_AFTER = 50
 """Rounds after which nobody looks for an answer any longer."""
 
@@ -64,8 +61,6 @@ class Due(NamedTuple):
     """Questions of the open round and the next, to each live worker."""
     score: list[Slot]
     """Answers that lie there."""
-    overdue: list[Slot]
-    """Answers that count as missing from now on, so far."""
 
 
 class JudgeMachine:
@@ -77,7 +72,6 @@ class JudgeMachine:
         self._closed = set(recorded)
         """Recorded or refused."""
         self._waiting = set(asked) - self._closed
-        self._overdue: set[Slot] = set()
 
     @property
     def awaited_rounds(self) -> list[int]:
@@ -101,9 +95,7 @@ class JudgeMachine:
         oldest = look.round - FORGOTTEN_AFTER
         self._waiting = {slot for slot in self._waiting if slot.round >= oldest}
         self._closed = {slot for slot in self._closed if slot.round >= oldest}
-        late = {slot for slot in self._waiting - look.answers if slot.round + OVERDUE_AFTER <= look.round}
-        overdue, self._overdue = late - self._overdue, (self._overdue & self._waiting) | late
-        return Due(self._to_ask(look), sorted(self._waiting & look.answers), sorted(overdue))
+        return Due(self._to_ask(look), sorted(self._waiting & look.answers))
 
     def _to_ask(self, look: JudgeLook) -> list[Slot]:
         if look.finished:
@@ -123,11 +115,6 @@ NEAR = 3
 """Rounds that a clock may have gone on between two looks."""
 
 
-class _Doubted(NamedTuple):
-    state: StateFile
-    since: float
-
-
 class SteadyClock:
     """Decides for one judge which state it takes for the clock."""
 
@@ -135,7 +122,8 @@ class SteadyClock:
         """`settle`: seconds."""
         self._settle = settle
         self._taken: StateFile | None = None
-        self._doubted: _Doubted | None = None
+        self._doubted: StateFile | None = None
+        self._doubted_since = 0.0
 
     def observe(self, state: StateFile | None, now: float) -> StateFile | None:
         """Take note of what the file says by now; what is taken for the clock. None: there is none."""
@@ -150,6 +138,6 @@ class SteadyClock:
 
     def _stays(self, state: StateFile, now: float) -> bool:
         doubted = self._doubted
-        if doubted is None or state.round < doubted.state.round or state.finished != doubted.state.finished:
-            self._doubted = doubted = _Doubted(state, now)
-        return now - doubted.since >= self._settle
+        if doubted is None or state.round < doubted.round or state.finished != doubted.finished:
+            self._doubted, self._doubted_since = state, now
+        return now - self._doubted_since >= self._settle

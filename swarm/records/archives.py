@@ -22,7 +22,7 @@ from typing import Any, cast
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_experiment
 from swarm.records.listing import entries
-from swarm.records.packing import BLOCK, PackedMember, members, pack
+from swarm.records.packing import BLOCK, members, pack
 from swarm.store.base import Blob, Kind, Store
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -92,26 +92,28 @@ class Archive:
             self._held = (part, self._checked(part, about, packed))
         return self._held[1]
 
-    def _opened(self, part: str) -> tuple[ArchiveFile, Iterator[PackedMember]]:
-        """Opens a file of the archive: returns what it says that it holds, and its members."""
+    def _opened(self, part: str) -> tuple[ArchiveFile, Iterator[tuple[str, bytes]]]:
+        """Opens a file of the archive: returns what it says that it holds, and its files."""
         assert self._run.archive
         packed = members(io.BytesIO(self._run.archive.get(part, LARGEST_PART).data), LARGEST_PART)
-        return self._about(part, next(packed, None)), packed
+        name, about = next(packed, ("", b""))
+        if name != ABOUT:
+            raise ProtocolError("malformed", f"{part} does not begin with {ABOUT}")
+        _refuse_larger(part, about, LARGEST_ABOUT)
+        return self._about(part, about), packed
 
-    def _checked(self, part: str, about: ArchiveFile, packed: Iterator[PackedMember]) -> dict[str, bytes]:
+    def _checked(self, part: str, about: ArchiveFile, packed: Iterator[tuple[str, bytes]]) -> dict[str, bytes]:
         held = dict[str, bytes]()
-        for member in packed:
-            held[member.name] = data = member.data(LARGEST_FILE)
-            if about.files.get(member.name) != hashlib.sha256(data).hexdigest():
-                raise ProtocolError("malformed", f"{part}: {member.name[:200]!r} is not what {ABOUT} says of it")
+        for name, data in packed:
+            _refuse_larger(part, data, LARGEST_FILE)
+            if about.files.get(name) != hashlib.sha256(data).hexdigest():
+                raise ProtocolError("malformed", f"{part}: {name[:200]!r} is not what {ABOUT} says of it")
+            held[name] = data
         if held.keys() != about.files.keys():
             raise ProtocolError("malformed", f"{part} lacks files that it names")
         return held
 
-    def _about(self, part: str, member: PackedMember | None) -> ArchiveFile:
-        if member is None or member.name != ABOUT:
-            raise ProtocolError("malformed", f"{part} does not begin with {ABOUT}")
-        data = member.data(LARGEST_ABOUT)
+    def _about(self, part: str, data: bytes) -> ArchiveFile:
         about = decode(data, ArchiveFile, f"{part}: {ABOUT}")
         round_ = keys.archived_round(part.rpartition("/")[2])
         if part != keys.archived(about.round, _digest(data)) or about.experiment != self._run.experiment:
@@ -186,6 +188,11 @@ class _ArchiveBehind:
                 if (data := self._archive.read(part).get(key)) is not None:
                     self._run.trust.check(data, key)
                     yield data
+
+
+def _refuse_larger(part: str, data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise ProtocolError("oversized", f"{part}: a file in it has {len(data)} bytes, the limit is {most}")
 
 
 def _digest(about: bytes) -> str:

@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from statistics import median_low
 from threading import Lock
@@ -100,15 +101,14 @@ Tell = Callable[[Copied, ToDo], object]
 """Called after each file, from any thread."""
 
 
-class _Row(NamedTuple):
-    """The row behind which a file is written; in the order of copying."""
+class _Behind(NamedTuple):
+    """A reward, vote or checkpoint, and the row behind which its node writes it; in the order of copying."""
 
     place: Place
     order: int
     node: str
-
-
-_Behind = tuple[_Row, str, Entry]
+    key: str
+    entry: Entry
 
 
 class Copier:
@@ -188,8 +188,7 @@ class Copier:
         for rounds in _at_a_time(new):
             for prefix in _BEFORE_ROWS:
                 self._copy_all(rounds[prefix])
-            behind = [(_row_of(key), key, entry) for prefix in _BEHIND_ROWS for key, entry in rounds[prefix]]
-            self._copy_behind(behind)
+            self._copy_behind([_behind(key, entry) for prefix in _BEHIND_ROWS for key, entry in rounds[prefix]])
         for node in nodes:
             with self._leaving_out(keys.metrics(node)):
                 self._logs.finish(keys.metrics(node), whole=whole)
@@ -286,21 +285,21 @@ class Copier:
 
         A node's last reward comes when all others and their votes are there: so it says whether any is lacking.
         """
-        last = {row.node: row.place for row, *_ in sorted(files)}
         there = list[_Behind]()
-        for node, place in last.items():
+        for node, place in {one.node: one.place for one in sorted(files)}.items():
             with self._leaving_out(keys.metrics(node)):
                 self._logs.write_to(node, place)
-        for row, key, entry in files:
-            with self._leaving_out(key):
-                if not self._logs.is_late(row.node, row.place):
-                    there.append((row, key, entry))
-        rewarded = {row.node: row.place for row, *_ in sorted(there) if row.order == 0}
-        last_ones = {key for row, key, _ in there if row.place >= rewarded.get(row.node, (0, 0))}
-        for are_last in (False, True):
-            for order in range(len(_BEHIND_ROWS)):
-                some = [(key, entry) for row, key, entry in there if row.order == order]
-                self._copy_all([one for one in some if (one[0] in last_ones) == are_last])
+        for one in files:
+            with self._leaving_out(one.key):
+                if not self._logs.is_late(one.node, one.place):
+                    there.append(one)
+        rewarded = {one.node: one.place for one in sorted(there) if one.order == 0}
+
+        def step(one: _Behind) -> tuple[bool, int]:
+            return one.place >= rewarded.get(one.node, (0, 0)), one.order
+
+        for _, some in groupby(sorted(there, key=step), key=step):
+            self._copy_all([(one.key, one.entry) for one in some])
 
     def _copy_all(self, files: Sequence[tuple[str, Entry]]) -> None:
         self._map(self._copy, files)
@@ -468,13 +467,12 @@ def _is_checkpoint(key: str) -> bool:
     return len(parts) == 3 and parts[0] == keys.CHECKPOINTS and keys.owner_of(f"{key}/state.json") is not None
 
 
-def _row_of(key: str) -> _Row:
-    """Returns the row that comes before a reward, vote or checkpoint; of the last two, the row of their round's last
-    stage."""
+def _behind(key: str, entry: Entry) -> _Behind:
+    """Finds the row behind which a file is written: of a vote or a checkpoint that of its round's last stage."""
     prefix, _, *rest = key.split("/")
     stage = keys.stage_of(rest[0]) or 0 if prefix == keys.REWARDS else math.inf
     node = keys.owner_of(f"{key}/state.json" if prefix == keys.CHECKPOINTS else key) or ""
-    return _Row((_round_of(key), stage), _BEHIND_ROWS.index(prefix), node)
+    return _Behind((_round_of(key), stage), _BEHIND_ROWS.index(prefix), node, key, entry)
 
 
 def _node_of_log(key: str) -> str:

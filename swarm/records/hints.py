@@ -20,7 +20,6 @@ from msgspec import UNSET, UnsetType
 
 from swarm.harmless import printable
 from swarm.records.growing import LONGEST_NAME
-from swarm.records.table import columns
 from swarm.wire.metrics import MetricsRow
 
 KEPT = 100
@@ -135,7 +134,7 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 WORK = ("seconds_generate", "seconds_score", "seconds_publish", "seconds_lease", "seconds_train")
 """Columns of what a node does in a round by itself."""
 _SAME = sorted({*Recent.__struct_fields__} & {*MetricsRow.__struct_fields__} - {"quarantined"})
-RECENT = columns(
+RECENT = (
     *_SAME,
     *("refused_files", "quarantined", "logprobs_by_peer", "memory_free", "cumulative_reward", "pool_informative"),
     *("clock", "local_groups", "role", "task_rewards"),

@@ -20,12 +20,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 
 from msgspec import UNSET
 
 from swarm.records.growing import LONGEST_NAME
-from swarm.records.progress import SUMS, NodeProgress, add_names, fits
+from swarm.records.progress import NodeProgress, add_names, fits
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.rows import MOST_ROWS
 from swarm.records.table import columns, is_measured
@@ -34,14 +35,15 @@ from swarm.wire.metrics import MetricsRow
 
 MOST_TASKS = 128
 """Tasks of one node, by name; further ones are left out."""
-MOST_TASK_FIGURES = 16_000_000
-"""Figures of tasks of all nodes together: as many rows as are held have 32 of them."""
+MOST_OF_ROW = 32
+"""Tasks of one row; a node asks 8 questions in a round unless it is told otherwise."""
 MOST_MODELS = 100
 """Models whose groups one node trained on, by name."""
 MOST_TRAINED_ON = 300
 """Peers of whom it is held how many groups a node trained on."""
 MOST_OF_GROUPS = 32 * 2**20
-"""Bytes of the names of the groups that one node trained on; of its oldest rows they are let go."""
+"""Characters of the names of the groups that one node trained on: some 300,000 rows. Of further ones they are not held.
+"""
 MOST_HELD = 500_000
 """Rows of all nodes together: some 250 MB."""
 NAN = math.nan
@@ -68,10 +70,9 @@ _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_
 
 @dataclass
 class HistoryRoom:
-    """Bounds how many more rows, and figures of tasks, all histories of a run may hold together."""
+    """Bounds how many more rows all histories of a run may hold together."""
 
     left: int = MOST_HELD
-    task_figures: int = MOST_TASK_FIGURES
 
 
 @dataclass
@@ -97,18 +98,16 @@ class TaskHistory:
         at = bisect_left(self.places, place)
         return at if at < len(self.places) and self.places[at] == place else None
 
-    def forget(self, place: int) -> bool:
-        """Hold nothing for a place; False: it held nothing."""
-        at = self.index(place)
-        if at is not None:
+    def forget(self, place: int) -> None:
+        """Hold nothing for a place."""
+        if (at := self.index(place)) is not None:
             del self.places[at], self.reward[at], self.tag_rate[at]
-        return at is not None
 
 
 class NodeHistory(NodeProgress):
     """Holds the rows of one node, one place per round and stage: the last row of each counts."""
 
-    form = columns(*SUMS, *COLUMNS, *_NAMES)
+    form = columns(*NodeProgress.form.__struct_fields__, *COLUMNS, *_NAMES)
 
     def __init__(self, room: HistoryRoom | None = None, epoch: int = 0) -> None:
         """Make one without rows.
@@ -130,8 +129,6 @@ class NodeHistory(NodeProgress):
         self._groups: list[str] = []
         """By place the names of the groups that it trained on, each on a line of its own."""
         self._groups_size = 0
-        self._groups_from = 0
-        """The first place whose names are held."""
         self.model = ""
         """Name as its last row names it."""
         self.role = ""
@@ -195,7 +192,7 @@ class NodeHistory(NodeProgress):
             self._figures[start : start + _WIDTH] = array("d", _figures_of(row))
             self._groups_size -= len(self._groups[place])
             for held in self.tasks.values():  # done again, a round may ask others
-                self._room.task_figures += held.forget(place)
+                held.forget(place)
         elif (place := self._next_place(row)) is not None:
             self._figures.extend(_figures_of(row))
         else:
@@ -223,14 +220,14 @@ class NodeHistory(NodeProgress):
         self.role = "" if row.role is UNSET else row.role[:LONGEST_NAME]
         models = {model[:LONGEST_NAME]: groups for model, groups in row.external_by_model.items()}
         whole = add_names(self.external_by_model, models, MOST_MODELS)
-        for name, reward in row.task_rewards.items():
+        whole &= len(row.task_rewards) <= MOST_OF_ROW
+        for name, reward in islice(row.task_rewards.items(), MOST_OF_ROW):
             held = self.tasks.get(name)
             if held is None and fits(self.tasks, name, MOST_TASKS):
                 held = self.tasks[name] = TaskHistory()
-            if held is None or self._room.task_figures <= 0:
+            if held is None:
                 whole = False
             else:
-                self._room.task_figures -= 1
                 held.put(place, reward, row.task_tag_rates.get(name, NAN))
         self.last_trained_on = {}
         for peer, groups in row.external_by_peer.items():
@@ -241,16 +238,12 @@ class NodeHistory(NodeProgress):
                 whole = False
         self._take_groups(row.trained_on, place)
         if not whole:
-            self.odd.cut_names(f"names of round {row.round}")
+            self.odd.count("cut", f"names of round {row.round}")
 
     def _take_groups(self, groups: Sequence[str], place: int) -> None:
-        self._groups[place] = "\n".join(["", *groups, ""]) if groups else ""
+        names = "\n".join(["", *groups, ""]) if groups else ""
+        self._groups[place] = names if self._groups_size + len(names) <= MOST_OF_GROUPS else ""
         self._groups_size += len(self._groups[place])
-        self._groups_from = min(self._groups_from, place)
-        while self._groups_size > MOST_OF_GROUPS:
-            self._groups_size -= len(self._groups[self._groups_from])
-            self._groups[self._groups_from] = ""
-            self._groups_from += 1
 
     def places_trained_on(self, group: str) -> list[int]:
         """Returns places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
@@ -297,8 +290,6 @@ class HistoryReader(RunReader):
     def _begin_history(self, node: str) -> NodeHistory:
         before = self.history.pop(node, None)
         self._room.left = MOST_HELD - sum(map(len, self.history.values()))
-        held = (len(task.places) for of_node in self.history.values() for task in of_node.tasks.values())
-        self._room.task_figures = MOST_TASK_FIGURES - sum(held)
         self.history[node] = NodeHistory(self._room, before.epoch + 1 if before else 1)
         return self.history[node]
 

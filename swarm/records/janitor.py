@@ -5,16 +5,16 @@
                                           └─ to be deleted: the whole round at once
 
 Any number of processes may do it at once, and each may be killed at any moment: nothing is removed but what is in the
-archive on disk, what is there already is not packed again, and what is done is found done. What one may not remove, as
-another user's file where that is forbidden, stays for who may.
+archive on disk, and what is done is found done. The same files are packed once; of a round that was half removed when
+its janitor was killed, the rest is packed once more. What one may not remove, as another user's file where that is
+forbidden, stays for who may.
 
 Which rounds, retention.py says. What strangers left in them goes with them; archived is what nodes would have read.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -33,8 +33,6 @@ ROUNDS_AT_ONCE = 50
 """Rounds of one pass, the latest first; more are left for the next one."""
 MOST_REMOVED = 5000
 """Names that one pass removes one by one."""
-PARTS_LOOKED_AT = 8
-"""Files of the archive that are read to see what of a round it has; beyond that a file may be packed twice."""
 NO_SUCH_NAME = "nothing.json"
 """A name that is never there: with it goes a folder that is empty, and no other."""
 
@@ -157,17 +155,30 @@ class Janitor:
             if (named := keys.published_in(key)) and entry.kind is Kind.FILE and entry.size <= LARGEST_FILE
         ]
         chosen = worth_archiving(files, known, self._rules.most_files, self._rules.most_bytes)
-        taken, packing = set(chosen), _Packing(Archive(self._run), round_)
-        for key in chosen:
-            with suppress(FileNotFoundError, ProtocolError):  # it is gone, or became something else: as it is then
-                packing.add(key, self._run.store.get(key, LARGEST_FILE))
-        packing.flush()
-        may_go = {key: entry.tag for key, entry in found if key not in taken} | packing.archived
+        taken, archive, archived, size = set(chosen), Archive(self._run), dict[str, str](), 0
+        for part in self._in_parts(chosen):
+            archive.put(round_, {key: blob.data for key, blob in part.items()})
+            archived |= {key: blob.tag for key, blob in part.items()}
+            size += sum(len(blob.data) for blob in part.values())
+        may_go = {key: entry.tag for key, entry in found if key not in taken} | archived
         gone = [
             may_go.get(key) == entry.tag and self._left > 0 and self._clear(key, entry.kind)
-            for key, entry in self._found(prefix)  # as it is now: what came or changed since stays
-        ]
-        return Cleaned(int(all(gone)), packing.files, packing.bytes)
+            for key, entry in sorted(self._found(prefix), key=lambda one: one[0] not in archived)
+        ]  # as it is now: what came or changed since stays
+        return Cleaned(int(all(gone)), len(archived), size)
+
+    def _in_parts(self, chosen: Sequence[str]) -> Iterator[dict[str, Blob]]:
+        """Reads files, and yields as many at a time as one file of the archive takes."""
+        part, size = dict[str, Blob](), 0
+        for key in chosen:
+            with suppress(FileNotFoundError, ProtocolError):  # it is gone, or became something else: as it is then
+                part[key] = blob = self._run.store.get(key, LARGEST_FILE)
+                size += len(blob.data)
+            if size >= PART_BYTES or len(part) >= MOST_IN_PART:
+                yield part
+                part, size = {}, 0
+        if part:
+            yield part
 
     def _clear(self, key: str, kind: Kind) -> bool:
         self._left -= 1
@@ -188,52 +199,3 @@ class Janitor:
         if not found:
             self._remove(f"{prefix}/{NO_SUCH_NAME}", Kind.FILE)
         return found
-
-
-class _Packing:
-    """The files of one round, on their way into the archive."""
-
-    def __init__(self, archive: Archive, round_: int) -> None:
-        self._archive = archive
-        self._round = round_
-        self._waiting: dict[str, Blob] = {}
-        self._size = 0
-        self._before: set[tuple[str, bytes]] | None = None
-        """Key and digest of what the archive has."""
-        self.archived: dict[str, str] = {}
-        """Key -> version that is in the archive, on disk."""
-        self.files = 0
-        self.bytes = 0
-
-    def add(self, key: str, blob: Blob) -> None:
-        """Archive a file, unless it is there. Raises StoreError."""
-        if (key, _digest(blob.data)) in self._there():
-            self.archived[key] = blob.tag
-            return
-        self._waiting[key] = blob
-        self._size += len(blob.data)
-        if self._size >= PART_BYTES or len(self._waiting) >= MOST_IN_PART:
-            self.flush()
-
-    def flush(self) -> None:
-        """Have all that waits on disk. Raises StoreError."""
-        if self._waiting:
-            self._archive.put(self._round, {key: blob.data for key, blob in self._waiting.items()})
-        self.archived |= {key: blob.tag for key, blob in self._waiting.items()}
-        self.files += len(self._waiting)
-        self.bytes += self._size
-        self._waiting, self._size = {}, 0
-
-    def _there(self) -> set[tuple[str, bytes]]:
-        """Reads which files the archive already has of the round; a stranger's archive file may claim any, so each is
-        read."""
-        if self._before is None:
-            self._before = set()
-            for part in self._archive.of_round(self._round)[:PARTS_LOOKED_AT]:
-                with suppress(ProtocolError):
-                    self._before |= {(key, _digest(data)) for key, data in self._archive.read(part).items()}
-        return self._before
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()

@@ -1,9 +1,9 @@
 """Files packed into one: a gzipped tar of regular files (POSIX ustar), which any tar unpacks.
 
-    pack(files) ─▶ bytes        members(file, most) ─▶ PackedMember, one after the other
+    pack(files) ─▶ bytes        members(file, most) ─▶ name and contents, one file after the other
 
 What is read may be a stranger's, so nothing but regular files is taken: no links, devices, folders, holes or extended
-headers. A name is what the caller makes of it. No more than `most` bytes are ever unpacked, and one block is held.
+headers. A name is what the caller makes of it. No more than `most` bytes are ever unpacked, and one file is held.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from typing import IO
 from swarm.errors import ProtocolError
 
 BLOCK = tarfile.BLOCKSIZE
-CHUNK = 2**20
-"""Bytes that are passed over at a time."""
 LONGEST_END = 2**20
 """Bytes of zeros that other programs may put behind the last file; `pack` writes two blocks."""
 MOST_MEMBERS = 200_000
@@ -72,31 +70,8 @@ class _Unpacked:
             raise ProtocolError("malformed", f"it is no whole gzip file: {error}") from None
 
 
-class PackedMember:
-    """One file in a packed one; what was not read of it is passed over when the next one is asked for."""
-
-    def __init__(self, name: str, size: int, source: _Unpacked) -> None:
-        self.name, self.size, self._source = name, size, source
-        self._left = size + -size % BLOCK
-
-    def data(self, most: int) -> bytes:
-        """Returns all of it. Raises ProtocolError: it is larger than `most` bytes."""
-        if self.size > most:
-            raise ProtocolError("oversized", f"{self.name[:200]!r} has {self.size} bytes, the limit is {most}")
-        return self._read(self.size)
-
-    def pass_over(self) -> None:
-        """Skip what was not read."""
-        while self._left:
-            self._read(min(CHUNK, self._left))
-
-    def _read(self, size: int) -> bytes:
-        self._left -= size
-        return self._source.read(size)
-
-
-def members(file: IO[bytes], most: int) -> Iterator[PackedMember]:
-    """Yields the files in a packed one, in order.
+def members(file: IO[bytes], most: int) -> Iterator[tuple[str, bytes]]:
+    """Yields name and contents of the files in a packed one, in order.
 
     Args:
         most: bytes that all of it may unpack to.
@@ -109,17 +84,19 @@ def members(file: IO[bytes], most: int) -> Iterator[PackedMember]:
         count += 1
         if count > MOST_MEMBERS:
             raise ProtocolError("oversized", f"it holds more than {MOST_MEMBERS} files")
-        member = _member(head, source)
-        yield member
-        member.pass_over()
+        name, size = _described(head)
+        data = source.read(size)
+        source.read(-size % BLOCK)
+        yield name, data
     source.end()
 
 
-def _member(head: bytes, source: _Unpacked) -> PackedMember:
+def _described(head: bytes) -> tuple[str, int]:
+    """Returns the name and the size of the file behind a header."""
     try:
         info = tarfile.TarInfo.frombuf(head, "utf-8", "strict")
     except (tarfile.HeaderError, UnicodeDecodeError, ValueError) as error:
         raise ProtocolError("malformed", f"it is no tar file: {error}") from None
     if head[156:157] not in _REGULAR or info.type not in _REGULAR or info.size < 0:
         raise ProtocolError("malformed", f"{info.name[:200]!r} is no regular file")
-    return PackedMember(info.name, info.size, source)
+    return info.name, info.size

@@ -1,7 +1,7 @@
 """Tells how far one node is, and what its rows add up to.
 
-all lines  ─ SUMS ──▶ rewards by round, sums and names over all rows
-the last   ─ RECENT ▶ the last row, and what hints are made of
+all rows  ──▶ rewards by round, sums and names over all of them
+the last  ──▶ the last row, and what hints are made of
 
 A node writes into every 16th row what all rows so far add up to (Totals). So who looks need not read a log of months:
 
@@ -22,7 +22,7 @@ from msgspec import UNSET
 from swarm.records.growing import LONGEST_NAME, Follower
 from swarm.records.hints import KEPT, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
-from swarm.records.table import Odd, columns, measured, parse_row
+from swarm.records.table import Odd, columns, measured, parse_row, parse_rows
 from swarm.store.base import Store
 from swarm.wire.metrics import MOST_ROUND_SPANS, MetricsRow, Totals
 
@@ -38,7 +38,7 @@ _SUMMED = ("tokens_generated", "tokens_trained", *_ASKED)
 _COUNTED = {"accepted_by_peer": MOST_SAID_OF, "refused_files": MOST_REASONS, "false_claims": MOST_SAID_OF}
 """Columns of names that are added up, with the most names that are held of each."""
 SUMS = (*_SUMMED, *_COUNTED, "refused_by_peer", "clock", "local_groups", "role")
-"""Columns that are summed up over all rows; half the time of a look goes into their decoding."""
+"""Columns that are summed up over all rows."""
 ENDS = (360 * 2**10, 2**20, 8 * 2**20)
 """Bytes at the end of a log in which totals, and KEPT rows, are looked for: rows have 2 to 30 KB, the more peers the
 more."""
@@ -96,7 +96,7 @@ class RoundSet:
 class NodeProgress:
     """Sums up the rows of one node."""
 
-    form = columns(*SUMS)
+    form = columns(*SUMS, *RECENT)
     """Columns that are read of every row."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class NodeProgress:
         self.is_contradicted = False
         """A round that totals tell of was done again: the log is to be read from its first row."""
         self.last: MetricsRow | None = None
-        """The row that was written last, of which RECENT is known."""
+        """The row that was written last."""
         self.own_rounds_done = 0
         """RoundSet behind it when it last opened one by itself; 0: never."""
         self.sums = dict.fromkeys(_SUMMED, 0)
@@ -129,12 +129,12 @@ class NodeProgress:
 
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen; what is no row is left out."""
-        newest = deque[bytes](maxlen=KEPT)
+        newest = deque[MetricsRow](maxlen=KEPT)
         for begin in range(0, len(lines), AT_ONCE):
-            some = [(line, parse_row(line, self.form, self.odd)) for line in lines[begin : begin + AT_ONCE]]
-            self.add_up([row for _, row in some if row is not None])
-            newest.extend(line for line, row in some if row is not None)
-        for row in self._last_rows(newest):
+            rows = [*parse_rows(lines[begin : begin + AT_ONCE], self.form, self.odd)]
+            self.add_up(rows)
+            newest.extend(rows)
+        for row in newest:
             self.last = row
             self.recent.append(recent(row))
 
@@ -152,7 +152,7 @@ class NodeProgress:
         if len(lines) < KEPT or not _are_sound(row.totals):
             return False
         self._begin(row.totals)
-        for last in self._last_rows(lines[: place + 1][-KEPT:]):
+        for last in parse_rows(lines[: place + 1][-KEPT:], self.form, self.odd):
             self.last = last
             self.recent.append(recent(last))
             if measured([last]):
@@ -166,7 +166,7 @@ class NodeProgress:
         self.own_rounds_done = totals.own_rounds_done
         self.sums = {name: totals.sums.get(name, 0) for name in _SUMMED}
         if not self._takes(totals.counts, totals.refused_by_peer):
-            self.odd.cut_names(f"names of the rounds to {totals.rounds[-1][1]}")
+            self.odd.count("cut", f"names of the rounds to {totals.rounds[-1][1]}")
 
     def totals(self) -> Totals | None:
         """Returns what all rows add up to, where all were seen; None: rounds have more gaps than totals can say."""
@@ -188,15 +188,6 @@ class NodeProgress:
         """Returns requests to a bucket, over all rows."""
         return RequestCounts(*(self.sums[name] for name in _ASKED))
 
-    def _last_rows(self, lines: Sequence[bytes]) -> Iterator[MetricsRow]:
-        """Yields the last rows, which were counted by a part of their columns."""
-        for line in lines:
-            if (row := parse_row(line, RECENT, odd := Odd())) is None:
-                continue
-            if odd.clamped and not _changes(line, self.form):
-                self.odd.clamp(odd.example)
-            yield row
-
     def add_up(self, rows: Sequence[MetricsRow]) -> None:
         """Add up some rows that follow one another, those seen first."""
         last = {row.round: row for row in rows}
@@ -213,7 +204,7 @@ class NodeProgress:
         for row in rows:
             named = {name: counts for name in _COUNTED if (counts := getattr(row, name))}
             if (named or row.refused_by_peer) and not self._takes(named, row.refused_by_peer):
-                self.odd.cut_names(f"names of round {row.round}")
+                self.odd.count("cut", f"names of round {row.round}")
 
     def _takes(self, counts: Mapping[str, Mapping[str, int]], refused: Mapping[str, Mapping[str, int]]) -> bool:
         """Adds up names, by their columns and why each peer was refused; False: not all of them are held."""
@@ -316,8 +307,3 @@ def add_names(total: Counter[str], counted: Mapping[str, int], most: int) -> boo
 def fits(held: Mapping[str, object], name: str, most: int) -> bool:
     """Tells whether a name is held, or may be: it is not too long, and fewer than `most` are."""
     return name in held or (len(held) < most and len(name) <= LONGEST_NAME)
-
-
-def _changes(line: bytes, form: type[MetricsRow]) -> bool:
-    parse_row(line, form, odd := Odd())
-    return bool(odd)

@@ -123,11 +123,11 @@ class EventStream:
         last, sources = list[Event](), list(self._sources())
         share = max(LEAST_PARSED, (most_parsed or MOST_PARSED) // max(1, len(sources)))
         for source in sources:
-            found = _searched(source, self._wanted, count, share)
-            last = sorted([*last, *found.events], key=_time)
+            found, unseen = _last_of(source, self._wanted, count, share)
+            last = sorted([*last, *found], key=_time)
             del last[: max(0, len(last) - count)]
-            if found.unseen:
-                self.unseen[source.node] += found.unseen
+            if unseen:
+                self.unseen[source.node] += unseen
         return self._in_order(last)
 
     def _in_order(self, events: Iterable[Event]) -> list[Event]:
@@ -174,70 +174,60 @@ class _Source(NamedTuple):
         return (_long_enough(part.records) for part in self.growing.look(most_reads, limit))
 
 
-class _Search:
-    """Finds the last events of one log that are wanted, in its parts, which come in order."""
+def _last_of(source: _Source, wanted: WantedEvents, count: int, share: int) -> tuple[list[Event], int]:
+    """Returns the last events of one log that are wanted, and how many lines were not looked into: there were too many.
 
-    def __init__(self, source: _Source, wanted: WantedEvents, count: int, share: int) -> None:
-        """`share`: lines that are parsed of each part."""
-        self.events = deque[Event](maxlen=count)
-        self.unseen = 0
-        """Lines that were not looked into, for there were too many."""
-        self._source = source
-        self._wanted = wanted
-        self._words = wanted.words
-        self._share = share
-        self._time = 0.0
+    The end of the log is searched, and all of it where that does not hold as many events, each with a time of its own.
 
-    @property
-    def is_done(self) -> bool:
-        """Tells whether it has as many events as are wanted, each with its own time."""
-        is_full = len(self.events) == self.events.maxlen and not self.unseen
-        return is_full and all(event.timestamp for event in self.events)
-
-    def look(self, lines: list[bytes]) -> _Search:
-        """Take the last events of the part that comes next."""
-        found, parsed = list[Event](), 0
-        for place in range(len(lines) - 1, -1, -1):
-            if len(found) == self.events.maxlen:
-                break
-            if not self._may_be_wanted(lines[place]):
-                continue
-            if parsed == self._share:
-                self.unseen += place + 1
-                break
-            parsed += 1
-            event = self._source.parse(self._source.node, lines[place])
-            if self._wanted.takes(event):
-                found.append(event if event.timestamp else event._replace(timestamp=self._time_before(lines, place)))
-        self.events.extend(reversed(found))
-        self._time = self._time_before(lines, len(lines))
-        return self
-
-    def _time_before(self, lines: list[bytes], place: int) -> float:
-        """Returns the time of a line that has none: that of the one before it, among the last few."""
-        before = reversed(lines[max(0, place - LOOKED_BACK) : place])
-        times = (self._source.parse(self._source.node, line).timestamp for line in before if line.strip())
-        return next(filter(None, times), self._time)
-
-    def _may_be_wanted(self, line: bytes) -> bool:
-        """Spares the parsing of those lines that cannot be; one that is no object may have been meant to be any."""
-        if self._source.parse is not _event or not (line[:1] == b"{" and line[-1:] == b"}"):
-            return bool(line.strip())
-        return self._words.search(line) is not None
-
-
-def _searched(source: _Source, wanted: WantedEvents, count: int, share: int) -> _Search:
-    """Searches the end of a log, and all of it where that does not hold as many events as are wanted."""
+    Args:
+        share: lines that are parsed of each part.
+    """
     if source.growing.is_new:
         end = source.growing.look_at_end(END)
-        search = _Search(source, wanted, count, share).look(_long_enough(end.records))
-        if not end.cut or search.is_done:
-            return search
+        found, unseen = _last_in([_long_enough(end.records)], source, wanted, count, share)
+        is_full = len(found) == count and not unseen and all(event.timestamp for event in found)
+        if is_full or not end.cut:
+            return found, unseen
         source.growing.begin_again()
-    search = _Search(source, wanted, count, share)
-    for lines in source.parts(READS_FOR_LAST):
-        search.look(lines)
-    return search
+    return _last_in(source.parts(READS_FOR_LAST), source, wanted, count, share)
+
+
+def _last_in(
+    parts: Iterable[list[bytes]], source: _Source, wanted: WantedEvents, count: int, share: int
+) -> tuple[list[Event], int]:
+    """Returns the same of the parts of a log, which come in order."""
+    events, unseen, words, before = deque[Event](maxlen=count), 0, wanted.words, 0.0
+    for lines in parts:
+        found, parsed = list[Event](), 0
+        for place in range(len(lines) - 1, -1, -1):
+            if len(found) == count:
+                break
+            if not _may_be_wanted(source, lines[place], words):
+                continue
+            if parsed == share:
+                unseen += place + 1
+                break
+            parsed += 1
+            event = source.parse(source.node, lines[place])
+            if wanted.takes(event):
+                time = event.timestamp or _time_before(source, lines[max(0, place - LOOKED_BACK) : place], before)
+                found.append(event._replace(timestamp=time))
+        events.extend(reversed(found))
+        before = _time_before(source, lines, before)
+    return [*events], unseen
+
+
+def _time_before(source: _Source, lines: list[bytes], before: float) -> float:
+    """Returns the time of what has none and stands behind these lines: that of the last one, among a few, that has."""
+    times = (source.parse(source.node, line).timestamp for line in reversed(lines[-LOOKED_BACK:]) if line.strip())
+    return next(filter(None, times), before)
+
+
+def _may_be_wanted(source: _Source, line: bytes, words: re.Pattern[bytes]) -> bool:
+    """Spares the parsing of those lines that cannot be; one that is no object may have been meant to be any."""
+    if source.parse is not _event or not (line[:1] == b"{" and line[-1:] == b"}"):
+        return bool(line.strip())
+    return words.search(line) is not None
 
 
 def _long_enough(lines: list[bytes]) -> list[bytes]:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET
@@ -73,20 +73,11 @@ class Odd(msgspec.Struct):
         """Returns one of them, in words; there is one."""
         return (self.why_left_out or self.why_clamped or self.why_cut)[0]
 
-    def leave_out(self, why: str) -> None:
-        """Count a row that is not taken."""
-        self.left_out += 1
-        self.why_left_out += [why] if len(self.why_left_out) < MOST_EXAMPLES else []
-
-    def clamp(self, why: str) -> None:
-        """Count a row with another number changed."""
-        self.clamped += 1
-        self.why_clamped += [why] if len(self.why_clamped) < MOST_EXAMPLES else []
-
-    def cut_names(self, why: str) -> None:
-        """Count a row that lost names or lists."""
-        self.cut += 1
-        self.why_cut += [why] if len(self.why_cut) < MOST_EXAMPLES else []
+    def count(self, what: Literal["left_out", "clamped", "cut"], why: str) -> None:
+        """Count a row, and hold what was odd about one of the first few."""
+        setattr(self, what, getattr(self, what) + 1)
+        if len(examples := getattr(self, f"why_{what}")) < MOST_EXAMPLES:
+            examples.append(why)
 
     def __str__(self) -> str:
         said = f"{self.left_out} rows left out, {self.clamped} clamped"
@@ -159,10 +150,10 @@ def _changed(line: bytes, form: type[Form], odd: Odd) -> Form | None:
         return None
     like = _like(form)
     if not is_share(reward := getattr(row, KEY_COLUMNS[like])):
-        odd.leave_out(f"{KEY_COLUMNS[like]} of round {row.round} expected in [0, 1], got {reward:g}")
+        odd.count("left_out", f"{KEY_COLUMNS[like]} of round {row.round} expected in [0, 1], got {reward:g}")
         return None
     if changed := clamp(row):
-        odd.clamp(f"{changed[0]} of round {row.round} is out of its range")
+        odd.count("clamped", f"{changed[0]} of round {row.round} is out of its range")
     return row
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from heapq import nlargest
 
 import msgspec
 
@@ -38,7 +37,8 @@ class Distrust(msgspec.Struct, kw_only=True):
 
 
 def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
-    """Returns one entry per peer that any node has something against, those that most is held against first."""
+    """Returns one entry per peer that any node has something against: nodes of the run before names that may be
+    invented, and those that most is held against first."""
     refused: dict[str, Counter[str]] = defaultdict(Counter)
     claims: Counter[str] = Counter()
     by, found_by, quarantined = (defaultdict[str, list[str]](list) for _ in range(3))
@@ -52,10 +52,11 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
         for peer in {*(said.last.quarantined if said.last else ())}:
             quarantined[peer].append(node)
 
-    def weight(peer: str) -> tuple[bool, int, int, int]:
-        return peer in nodes, len(quarantined.get(peer, ())), sum(refused.get(peer, {}).values()), claims[peer]
+    def order(peer: str) -> tuple[bool, int, int, int, str]:
+        refusals = sum(refused.get(peer, {}).values())
+        return peer not in nodes, -len(quarantined.get(peer, ())), -refusals, -claims[peer], peer
 
-    found = [
+    return [
         Distrust(
             peer=peer,
             refused=dict(refused.get(peer, {})),
@@ -64,9 +65,8 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
             false_claims_by=found_by.get(peer, []),
             quarantined_by=quarantined.get(peer, []),
         )
-        for peer in nlargest(MOST_TOLD, {*refused, *claims, *quarantined}, key=weight)
+        for peer in sorted({*refused, *claims, *quarantined}, key=order)[:MOST_TOLD]
     ]
-    return sorted(found, key=lambda d: (-len(d.quarantined_by), -sum(d.refused.values()), -d.false_claims, d.peer))
 
 
 def render_distrusted(peers: Sequence[Distrust]) -> str:

@@ -90,7 +90,7 @@ def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
 
     While the run goes on only those must have one that had rounds behind them. A person may come to look.
     """
-    for node, start in run.before.started.items():
+    for node, start in run.started.items():
         if node in run.rows and run.rows[node].rows:
             continue
         if start.rounds_done:

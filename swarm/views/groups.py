@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from swarm.harmless import printable_lines
 from swarm.records.groups import FoundGroups, Group, Learner, Shown
-from swarm.views.text import local_time, shorten
+from swarm.views.text import first_lines, local_time, shorten
 
 MOST_LEARNERS = 8
 MOST_REFUSED = 8
@@ -26,7 +26,9 @@ def render(found: FoundGroups, *, width: int) -> str:
         parts.append(_none(found))
     if found.more:
         parts.append(f"and {found.more} more groups: --groups shows more, --node, --task and --stage choose")
-    parts += _refused(found)
+    if found.refused:
+        lines = [f"warning {key}: {shorten(why, LONGEST_REFUSAL)}" for key, why in found.refused.items()]
+        parts.append("\n".join(first_lines(lines, MOST_REFUSED, "more files that cannot be read")))
     return "\n\n".join(parts)
 
 
@@ -35,13 +37,6 @@ def _none(found: FoundGroups) -> str:
         return "no rollouts are there: nobody has published any yet, or they were cleaned up without an archive"
     first, last = found.rounds
     return f"no group is of the round, stage, node and task that were asked for; there are rounds {first} to {last}"
-
-
-def _refused(found: FoundGroups) -> Iterator[str]:
-    lines = [f"warning {key}: {shorten(why, LONGEST_REFUSAL)}" for key, why in [*found.refused.items()][:MOST_REFUSED]]
-    left = len(found.refused) - MOST_REFUSED
-    if lines:
-        yield "\n".join([*lines, *([f"and {left} more files that cannot be read"] if left > 0 else [])])
 
 
 def render_group(group: Group, *, width: int) -> str:

@@ -18,6 +18,10 @@ def render_replication(now: Replication | None) -> str:
     lines = [f"replicated: this machine is {now.member}, {role}{counted}"]
     lines += [f"  {_peer(peer)}" for peer in now.peers[:MOST_LISTED]]
     lines += [f"  trouble: {shorten(problem, 200)}" for problem in now.problems]
+    if now.problems:
+        lines.append(
+            "  -> start a node here, or run `swarm invite` or `swarm join --invitation` again: they set it right"
+        )
     if now.member == now.host and now.waiting:
         lines.append(f"  {len(now.waiting)} devices knock that are no members; `swarm invite PATH` shows them")
     return "\n".join(lines)

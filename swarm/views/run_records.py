@@ -3,9 +3,9 @@
 Each node writes in one order, and what is looked for is read against it:
 
     nodes write    state of the clock ─▶ rollouts ─▶ row ─▶ reward        logs begin before any of them
-    read_records   clock, rows (`before`) ─▶ rewards ─▶ rollouts, what was cleaned ─▶ clock, rows, events, text (`now`)
+    read_records   clock, rows (then) ─▶ rewards ─▶ rollouts, what was cleaned ─▶ clock, rows, events, text (`now`)
 
-So what `before` says has its files; every file that was found is explained by `now`, and every reward by a row of it.
+So what was said then has its files; every file that was found is explained by `now`, and every reward by a row of it.
 
     state (max_rounds) ──┐
     its coordinator's log ┴─▶ recorded ─▶ Expected ◀─ asked for on a command line
@@ -91,20 +91,15 @@ CHECKED = columns(
 """Columns of a row that a run is checked by."""
 
 
-class Before(NamedTuple):
-    """Says how far a run was before its files were counted."""
-
-    rounds_done: int
-    newest_row: dict[str, int]
-    """Node -> round of the last row that it had."""
-    started: dict[str, WorkerStarts]
-    """Worker -> its starts."""
-
-
 class RunRecords(NamedTuple):
     """One run. Rollout and reward files are only counted here; the checks open them one at a time."""
 
-    before: Before
+    rounds_before: int
+    """Rounds that were done before they were counted."""
+    newest_row: dict[str, int]
+    """Node -> round of the last row that it had then."""
+    started: dict[str, WorkerStarts]
+    """Worker -> its starts by then."""
     now: RunSnapshot
     """After they were counted."""
     partial: bool
@@ -124,7 +119,7 @@ class RunRecords(NamedTuple):
     def cleaned_before(self) -> int:
         """Rollouts of rounds before this one may be gone, as who cleaned up has said; never those of the last ones."""
         said = self.cleaned.rollouts_before if self.cleaned else 0
-        return min(said, self.before.rounds_done - LEAST_KEPT + 1)
+        return min(said, self.rounds_before - LEAST_KEPT + 1)
 
     def where(self, key: str) -> str:
         """Returns the key as people find it."""
@@ -134,12 +129,16 @@ class RunRecords(NamedTuple):
 def read_records(run: Run, *, partial: bool, expected: Expected = NOTHING_EXPECTED) -> RunRecords:
     """Read a run."""
     reader = RunReader(run, begin=lambda node: NodeProgress())
-    before = _before(reader.refresh())
+    then = reader.refresh()
+    rounds_before, begun = then.rounds_done, started(then)
+    newest_row = {node: rows.last.round for node, rows in then.progress.items() if rows.last}
     rewards, published = count_files(run.store, keys.REWARDS), RolloutFiles(run)
     rollouts, cleaned = published.counted, read_cleaned(run)
     now = reader.refresh()
     return RunRecords(
-        before=before,
+        rounds_before=rounds_before,
+        newest_row=newest_row,
+        started=begun,
         now=now,
         partial=partial,
         expected=expected,
@@ -150,11 +149,6 @@ def read_records(run: Run, *, partial: bool, expected: Expected = NOTHING_EXPECT
         rows={node: read_rows(run, node, CHECKED) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
     )
-
-
-def _before(now: RunSnapshot) -> Before:
-    newest_row = {node: p.last.round for node, p in now.progress.items() if p.last}
-    return Before(now.rounds_done, newest_row, started(now))
 
 
 def rounds_begun(run: RunRecords) -> int:

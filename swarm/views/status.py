@@ -22,7 +22,7 @@ from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.node_state import Missing, in_words, seen, shortage, up_to_date
 from swarm.views.replication import render_replication
 from swarm.views.requests import Requests, render_requests, requests_of
-from swarm.views.text import age, count, counts, render_hints, render_maker, render_odd, shorten, table
+from swarm.views.text import age, count, counts, first_lines, render_hints, render_maker, render_odd, shorten, table
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
 
@@ -287,9 +287,8 @@ def render(status: Status) -> str:
 def _shortages(nodes: list[NodeStatus]) -> str:
     """Returns in words which live nodes found too few groups in their last round."""
     short = [node for node in nodes if node.live and node.shortage]
-    lines = [f"{shorten(node.node, 24)}: {shorten(node.shortage, LONGEST_SHORTAGE)}" for node in short[:MOST_SHORTAGES]]
-    left = len(short) - MOST_SHORTAGES
-    return "\n".join([*lines, *([f"and {left} more nodes (--json shows all)"] if left > 0 else [])])
+    lines = [f"{shorten(node.node, 24)}: {shorten(node.shortage, LONGEST_SHORTAGE)}" for node in short]
+    return "\n".join(first_lines(lines, MOST_SHORTAGES, "more nodes (--json shows all)"))
 
 
 def _how_far(status: Status) -> str:

@@ -72,19 +72,21 @@ LONGEST = 300
 """Characters of evidence and remedy each: they quote what peers wrote."""
 
 
+def first_lines(lines: Sequence[str], most: int, others: str) -> list[str]:
+    """Returns the first so many, and a line that says how many others there are."""
+    left = len(lines) - most
+    return [*lines[:most], *([f"and {left} {others}"] if left > 0 else [])]
+
+
 def render_hints(hints: Sequence[Hint]) -> str:
     """Returns a line with the evidence and one with the remedy for each; empty where there are none."""
-    lines = [line for hint in hints[:MOST_LINES] for line in _lines(hint)]
-    left = len(hints) - MOST_LINES
-    return "\n".join([*lines, *([f"and {left} more hints (--json shows all)"] if left > 0 else [])])
+    return "\n".join(first_lines([*map(_hint, hints)], MOST_LINES, "more hints (--json shows all)"))
 
 
-def _lines(hint: Hint) -> tuple[str, str]:
+def _hint(hint: Hint) -> str:
     names = shorten(", ".join(hint.nodes), LONGEST_NAMES)
-    return (
-        f"hint     {names}: {shorten(hint.evidence, LONGEST)}",
-        f"         -> {shorten(hint.remedy, LONGEST)} ({hint.page})",
-    )
+    remedy = f"         -> {shorten(hint.remedy, LONGEST)} ({hint.page})"
+    return f"hint     {names}: {shorten(hint.evidence, LONGEST)}\n{remedy}"
 
 
 def render_maker(maker: str) -> str:
@@ -96,7 +98,5 @@ def render_maker(maker: str) -> str:
 
 def render_odd(odd: Mapping[str, Odd]) -> list[str]:
     """Returns a line for each of the first nodes with rows out of range, and how many more there are."""
-    lines = [
-        f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())[:MOST_ODD_LINES]
-    ]
-    return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])
+    lines = [f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())]
+    return first_lines(lines, MOST_ODD_LINES, "more nodes")

@@ -107,7 +107,7 @@ def _gaps(
     run: RunRecords, counted: Counted, prefix: str, excused: Set[int] = frozenset(), first: int = 0
 ) -> Iterator[str]:
     """`first`: files of earlier rounds need not be there."""
-    done, place = run.before.rounds_done, run.where(prefix)
+    done, place = run.rounds_before, run.where(prefix)
     there = {key.round for key, nodes in counted.nodes.items() if nodes}
     if not done and not there and not run.partial:
         yield f"{place}: expected at least one round, got none"
@@ -124,7 +124,7 @@ def _gaps(
 
 
 def files_behind_every_row(run: RunRecords) -> Iterator[str]:
-    newest = run.before.newest_row
+    newest = run.newest_row
     unrewarded = {node: _unrewarded(run, node, last) for node, last in newest.items()}
     for node, row in _rows(run):
         if row.round > newest.get(node, -1):

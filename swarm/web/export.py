@@ -3,8 +3,7 @@
     WebLook ─▶ documents by the path that a live page asks for ─▶ gzip, base64 ─▶ a script element of data
     assets ─▶ index.html with style and scripts in place, each allowed by its digest alone
 
-At most MOST_BYTES: where all rounds take more, several are drawn as one, and the page says so. Of the answers a sample
-of rounds is kept. Nothing in the file is fetched from anywhere.
+Of the answers a sample of rounds is kept. Nothing in the file is fetched from anywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,16 +25,12 @@ from swarm.web.journal import Journal, wanted
 from swarm.web.look import WebLook
 from swarm.web.series import DRAWN
 
-MOST_BYTES = 5_000_000
-"""Bytes of the whole file."""
 MOST_OF_ANSWERS = 1_500_000
 """Bytes of the sample of answers, before they are packed."""
 SAMPLED = 8
 """Rounds of which answers are kept, spread over the run."""
 SAMPLED_NODES = 8
 """Nodes of each of them."""
-COARSEST = 64
-"""Rounds that are drawn as one, at most."""
 MODULES = ("uPlot.iife.min.js", "data.js", "text.js", "charts.js", "views.js", "answers.js", "main.js")
 """In the order in which they need each other."""
 _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE)
@@ -50,15 +45,8 @@ def frozen_page(experiment: str, look: WebLook, place: Mapping[str, Any], wall: 
         place: what the place holds.
         wall: Unix seconds, for the page to say of when it is.
     """
-    fixed = dict(_documents(look)) | {"/api/place": place}
-    every = 1
-    while True:
-        series = look.series(DRAWN, every)
-        kept = {"experiment": experiment, "wall": wall, "every": every, "documents": fixed | {"series": series}}
-        page = _page(kept)
-        if len(page) <= MOST_BYTES or every >= COARSEST:
-            return page
-        every *= 2
+    documents = dict(_documents(look)) | {"/api/place": place, "series": look.series(DRAWN)}
+    return _page({"experiment": experiment, "wall": wall, "documents": documents})
 
 
 def _documents(look: WebLook) -> Iterator[tuple[str, Any]]:
@@ -78,20 +66,19 @@ def _sampled(look: WebLook) -> Iterator[tuple[str, Any]]:
     """Stages and answers of some rounds, the last ones first, as long as they have room."""
     room, rounds = MOST_OF_ANSWERS, list[int]()
     for round_ in sampled_rounds(look.standing().get("rounds_done") or 0):
-        stages = _or_none(lambda round_=round_: look.stages(round_))  # type: ignore[misc]
-        if not stages or not stages["stages"]:
-            continue
-        kept = dict[str, list[str]]()
-        for stage, nodes in stages["stages"].items():
+        stages, kept = dict[str, list[str]](), dict[str, list[str]]()
+        with suppress(SwarmError):
+            stages = look.stages(round_)["stages"]
+        for stage, nodes in stages.items():
             for node in nodes:
                 if len(kept.get(stage, ())) == SAMPLED_NODES:
                     break
-                key = RoundKey(round_, int(stage))
-                document = _or_none(lambda key=key, node=node: look.answers(key, node))  # type: ignore[misc]
-                room -= len(json.dumps(document))
-                if document and room > 0:
-                    kept.setdefault(stage, []).append(node)
-                    yield f"answers/{round_}/{stage}/{node}", document
+                with suppress(SwarmError):
+                    document = look.answers(RoundKey(round_, int(stage)), node)
+                    room -= len(json.dumps(document))
+                    if room > 0:
+                        kept.setdefault(stage, []).append(node)
+                        yield f"answers/{round_}/{stage}/{node}", document
         if kept:
             rounds.append(round_)
             yield f"stages/{round_}", {"round": round_, "stages": kept}
@@ -103,12 +90,6 @@ def sampled_rounds(rounds: int) -> list[int]:
     if rounds <= SAMPLED:
         return [*range(rounds)][::-1]
     return sorted({round(place * (rounds - 1) / (SAMPLED - 1)) for place in range(SAMPLED)}, reverse=True)
-
-
-def _or_none(read: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-    with suppress(SwarmError):
-        return read()
-    return None
 
 
 def _page(kept: Mapping[str, Any]) -> bytes:

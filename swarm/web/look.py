@@ -74,9 +74,9 @@ class WebLook:
         """Returns where the run stands."""
         return self._standing
 
-    def series(self, columns: tuple[str, ...] = FIRST, every: int = 1) -> dict[str, Any]:
+    def series(self, columns: tuple[str, ...] = FIRST) -> dict[str, Any]:
         """Figures by round of all nodes, and the mark from which news are to be asked for."""
-        return series.whole(self.history, columns, every) | {"mark": series.mark_of(self.history)}
+        return series.whole(self.history, columns) | {"mark": series.mark_of(self.history)}
 
     def news(self, mark: Mark) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
         """Returns what has come since a mark, and the next mark."""

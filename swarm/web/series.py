@@ -80,46 +80,23 @@ def mark_of(history: History) -> dict[str, tuple[int, int]]:
     return {node: (history[node].epoch, history[node].version) for node in drawn_nodes(history)}
 
 
-def whole(history: History, columns: Iterable[str], every: int = 1) -> dict[str, Any]:
-    """Returns the document of columns of all nodes.
-
-    Args:
-        every: so many rounds are drawn as one, by their mean (the sum of `earned`); 1: each by itself.
-    """
+def whole(history: History, columns: Iterable[str]) -> dict[str, Any]:
+    """Returns the document of columns of all nodes."""
     asked = [name for name in columns if name in DRAWN]
-    nodes = {node: _node(history[node], asked, every) for node in drawn_nodes(history)}
-    return {"nodes": nodes, "left_out": max(0, sum(map(bool, history.values())) - len(nodes)), "every": every}
+    nodes = {node: _node(history[node], asked) for node in drawn_nodes(history)}
+    return {"nodes": nodes, "left_out": max(0, sum(map(bool, history.values())) - len(nodes))}
 
 
-def _node(node: NodeHistory, columns: Iterable[str], every: int) -> dict[str, Any]:
+def _node(node: NodeHistory, columns: Iterable[str]) -> dict[str, Any]:
     places = node.one_per_round()
     rounds = [node.rounds[place] for place in places]
-    drawn = {name: pick(values_of(node, name), places) for name in columns}
-    if every > 1:
-        drawn = {name: _thinned(rounds, values, every, summed=name == "earned") for name, values in drawn.items()}
-        rounds = sorted({round_ // every * every for round_ in rounds})
+    values = {name: values_of(node, name) for name in columns}
     return {
         "model": cut(node.model, LONGEST_MODEL),
         "role": cut(node.role, LONGEST_MODEL),
         "rounds": packed(array("i", [min(round_, 2**31 - 1) for round_ in rounds])),
-        "columns": {name: packed(array("f", values)) for name, values in drawn.items()},
+        "columns": {name: packed(array("f", [of[place] for place in places])) for name, of in values.items()},
     }
-
-
-def pick(values: Values, places: Sequence[int]) -> Values:
-    """Returns the values at these places; the values themselves where these are all of them."""
-    return values if len(places) == len(values) and isinstance(places, range) else [values[place] for place in places]
-
-
-def _thinned(rounds: Sequence[int], values: Values, every: int, *, summed: bool) -> list[float]:
-    found: dict[int, list[float]] = {}
-    for round_, value in zip(rounds, values, strict=True):
-        found.setdefault(round_ // every, []).append(value)
-    return [_joined([v for v in found[of] if not math.isnan(v)], summed=summed) for of in sorted(found)]
-
-
-def _joined(values: Sequence[float], *, summed: bool) -> float:
-    return NAN if not values else sum(values) if summed else sum(values) / len(values)
 
 
 def packed(numbers: array[Any]) -> str:

@@ -83,18 +83,19 @@ class WatchedRun:
 
 
 class AllWatched:
-    """The runs of a place that are looked at."""
+    """The runs of a place that are looked at, each once per interval at most."""
 
-    def __init__(self, watch: Callable[[str], WatchedRun]) -> None:
-        """`watch`: opens a run by its name; blocking, raises ExperimentError where there is none."""
-        self._watch = watch
+    def __init__(self, open_look: Callable[[str], WebLook], interval: float) -> None:
+        """`open_look`: opens a run by its name; blocking, raises ExperimentError where there is none."""
+        self._open_look = open_look
+        self._interval = interval
         self._held: OrderedDict[str, WatchedRun] = OrderedDict()
 
     async def of(self, experiment: str) -> WatchedRun:
         """Returns the one of this name. Raises ExperimentError: there is none."""
         if experiment not in self._held:
-            found = await to_thread.run_sync(self._watch, experiment)
-            self._held.setdefault(experiment, found)
+            look = await to_thread.run_sync(self._open_look, experiment)
+            self._held.setdefault(experiment, WatchedRun(look, self._interval * 0.9, time.monotonic, time.time))
             while len(self._held) > MOST_RUNS:
                 self._held.popitem(last=False)
         self._held.move_to_end(experiment)
@@ -368,12 +369,3 @@ def _asked(request: Request) -> RequestHead:
         ";".join(request.headers.getlist("cookie")),
         request.query_params.get("token", "")[:LONGEST_HEAD],
     )
-
-
-def watch(open_look: Callable[[str], WebLook], interval: float) -> AllWatched:
-    """Returns the runs of a place by their names, each looked at once per interval at most.
-
-    Args:
-        open_look: blocking; raises ExperimentError where there is no such run.
-    """
-    return AllWatched(lambda name: WatchedRun(open_look(name), interval * 0.9, time.monotonic, time.time))

@@ -111,7 +111,7 @@ async function begin() {
   const frozen = await unfreeze();
   if (frozen) {
     place("frozen-note").hidden = false;
-    place("frozen-note").textContent = `As the run was on ${moment(frozen.wall)}. ${frozen.every > 1 ? `To keep the file small, each ${frozen.every} rounds are drawn as one, by their mean. ` : ""}Of the answers a sample of rounds is kept, of the log the last events.`;
+    place("frozen-note").textContent = `As the run was on ${moment(frozen.wall)}. Of the answers a sample of rounds is kept, of the log the last events.`;
   }
   place("skip").addEventListener("click", (event) => { event.preventDefault(); place("content").focus(); });
   addEventListener("hashchange", show);

@@ -4,8 +4,8 @@
 
 examine    runs all areas
 check      what an area is given, read once, and what it gives; the nodes, watched
-place      a shared folder, its room, its clock, events, and how late others see it
-remote     a bucket, a replicated folder
+place      a shared folder, its room, events, and how late others see it
+remote     a bucket
 nodes      who is alive; round clock, hints, versions
 machine    whether nodes run here, the bars around scoring
 """

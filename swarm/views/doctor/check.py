@@ -1,14 +1,14 @@
 """What a check of the doctor is given, each part read once, and what it gives: findings.
 
-CheckContext ─┬ survey, logs, server_skew     what lies there
+CheckContext ─┬ survey, server_skew           what lies there
               └ watched                       the nodes' registrations, watched for some seconds: heartbeats,
                                               clocks, doubled ids
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -18,25 +18,13 @@ import msgspec
 
 from swarm.config import Settings
 from swarm.errors import StoreError
-from swarm.harmless import printable
 from swarm.records.files import PeerReader
-from swarm.records.growing import GrowingLines
-from swarm.records.listing import nodes_with_logs
 from swarm.records.liveness import STANDBY, STOPPED
 from swarm.records.reader import RunSnapshot, snapshot
-from swarm.records.starts import last_start
-from swarm.records.table import Odd, columns, parse_rows
 from swarm.store.health import Health, Survey
-from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
-
-RECENT = 20
-"""Rows of each node that are looked at: what was long ago is over."""
-END = 2**20
-"""Bytes of a log in which they are looked for."""
-_DELAYS = columns("publish_to_pool")
 
 
 class Verdict(StrEnum):
@@ -53,7 +41,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One check."""
 
     area: str
-    """Such as `folder` or `nodes`."""
+    """Such as `folder` or `nodes`; examine.py names it."""
     check: str
     """What was checked."""
     verdict: Verdict
@@ -63,25 +51,23 @@ class Finding(msgspec.Struct, frozen=True):
     """One line that fixes it; empty where nothing is wrong."""
 
 
-class Area(msgspec.Struct, frozen=True):
-    """Makes the findings of one area. Names of files and nodes are anybody's, so all text is made printable here."""
+def ok(check: str, measured: str) -> Finding:
+    return Finding("", check, Verdict.OK, measured)
 
-    name: str
 
-    def ok(self, check: str, measured: str) -> Finding:
-        return Finding(self.name, check, Verdict.OK, printable(measured))
+def warning(check: str, measured: str, fix: str) -> Finding:
+    return Finding("", check, Verdict.WARNING, measured, fix)
 
-    def graded(self, check: str, measured: str, fix: str, *, failure: bool = False, warning: bool = False) -> Finding:
-        """Returns a figure that is in order unless it is a failure, or else a warning; the fix is of both."""
-        if failure:
-            return self.failure(check, measured, fix)
-        return self.warning(check, measured, fix) if warning else self.ok(check, measured)
 
-    def warning(self, check: str, measured: str, fix: str) -> Finding:
-        return Finding(self.name, check, Verdict.WARNING, printable(measured), printable(fix))
+def failure(check: str, measured: str, fix: str) -> Finding:
+    return Finding("", check, Verdict.FAILURE, measured, fix)
 
-    def failure(self, check: str, measured: str, fix: str) -> Finding:
-        return Finding(self.name, check, Verdict.FAILURE, printable(measured), printable(fix))
+
+def graded(check: str, measured: str, fix: str, *, fails: bool = False, warns: bool = False) -> Finding:
+    """Returns a figure that is in order unless it is a failure, or else a warning; the fix is of both."""
+    if fails:
+        return failure(check, measured, fix)
+    return warning(check, measured, fix) if warns else ok(check, measured)
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -92,15 +78,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
     ok: bool
     """There is no failure; there may be warnings."""
     findings: tuple[Finding, ...]
-
-
-class NodeLogs(NamedTuple):
-    """Holds what the growing files of one node say."""
-
-    versions: Mapping[str, str]
-    """Package -> version, as its last start has them."""
-    delays: list[float]
-    """Delays of its last rows: seconds from each file's publication until the node saw it."""
 
 
 @dataclass
@@ -115,8 +92,6 @@ class CheckContext:
     seconds: float
     """How long nodes are watched."""
     timing: Timing
-    replication: Replication | None = None
-    """Replication of a place that a tool replicates."""
 
     @cached_property
     def now(self) -> RunSnapshot | None:
@@ -144,11 +119,6 @@ class CheckContext:
         return {name for name, watch in self.watched.nodes.items() if watch.alive}
 
     @cached_property
-    def logs(self) -> dict[str, NodeLogs]:
-        """Returns node -> its logs."""
-        return {node: read_logs(self.run, node) for node in nodes_with_logs(self.run)} if self.run else {}
-
-    @cached_property
     def server_skew(self) -> float:
         """Returns seconds by which the clock of the place is ahead of ours."""
         return self.health.skew(self.timing.wall)
@@ -159,13 +129,6 @@ class CheckContext:
         experiment = self.now.experiment if self.now else None
         made = experiment.identity.get("clock", "coordinator") if experiment else self.settings.clock
         return made == "coordinator"
-
-
-def read_logs(run: Run, node: str) -> NodeLogs:
-    """Read the end of one node's rows, and its last start."""
-    start, rows = last_start(run, node), GrowingLines(run.store, keys.metrics(node)).look_at_end(END)
-    delays = [seconds for row in parse_rows(rows.records[-RECENT:], _DELAYS, Odd()) for seconds in row.publish_to_pool]
-    return NodeLogs(start.versions if start else {}, delays)
 
 
 LOOK_EVERY = 0.1
@@ -251,19 +214,16 @@ def watch_nodes(
     started, nodes, reader = timing.monotonic(), dict[str, Watch](), PeerReader(run)
     while True:
         looked = timing.monotonic()
-        for peer in _peers(reader):
+        peers = list[PeerFile]()
+        with suppress(StoreError):  # another area says that the folder cannot be listed
+            peers = reader.read().peers
+        for peer in peers:
             _see(nodes, peer, written_at, timing.wall, dated)
         passed = timing.monotonic() - started
         if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
             return WatchedNodes(passed, nodes)
         pause = max(dated.look_every if dated else LOOK_EVERY, timing.monotonic() - looked)
         timing.sleep(min(pause, seconds - passed) if dated else pause)
-
-
-def _peers(reader: PeerReader) -> list[PeerFile]:
-    with contextlib.suppress(StoreError):  # another area says that the folder cannot be listed
-        return reader.read().peers
-    return []
 
 
 def _see(

@@ -11,7 +11,7 @@ from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import Place, open_place
 from swarm.views.doctor import machine, nodes, place, remote
-from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Timing, Verdict
+from swarm.views.doctor.check import CheckContext, Diagnosis, Finding, Timing, Verdict, failure, ok
 
 Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {
@@ -19,10 +19,8 @@ CHECKS: dict[str, Check] = {
     "visibility": place.check_visibility,
     "space": place.check_space,
     "bucket": remote.check_bucket,
-    "clocks": place.check_clock,
     "events": place.check_events,
     "delay": place.check_delay,
-    "replication": remote.check_replication,
     "nodes": nodes.check_nodes,
     "hints": nodes.check_hints,
     "versions": nodes.check_versions,
@@ -41,7 +39,7 @@ SHORTEST = 4.0
 REAL_TIME = Timing(time.monotonic, time.time, time.sleep)
 
 
-def examine(settings: Settings, *, seconds: float | None = None, timing: Timing = REAL_TIME) -> Diagnosis:
+def examine(settings: Settings, *, seconds: float | None = None) -> Diagnosis:
     """Look at a shared place and one experiment in it, whether they are there yet or not.
 
     Args:
@@ -52,7 +50,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     watched_for = max(SHORTEST, beats * settings.cadence.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
-        context = CheckContext(settings, run, health, watched_for, timing, shared.replication(name))
+        context = CheckContext(settings, run, health, watched_for, REAL_TIME)
         checks = CHECKS if health.there else {"experiment": lambda _: not_begun(shared, name)} | CHECKS
         findings = tuple(finding for area, check in checks.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)
@@ -61,13 +59,17 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
 
 def not_begun(place: Place, name: str) -> Iterator[Finding]:
     """Says that nobody has begun the experiment, so that only the place is looked at."""
-    yield Area("experiment").ok("begun", f"not yet: {place.without(name)}")
+    yield ok("begun", f"not yet: {place.without(name)}")
 
 
 def _look(area: str, check: Check, context: CheckContext) -> Iterator[Finding]:
-    """One area. A folder or file that cannot be looked at is a finding too, and no reason to leave out the others."""
+    """Yields the findings of one area. A folder or file that cannot be looked at is a finding too, and no reason to
+    leave out the others. Names of files and nodes are anybody's, so all text is made printable here."""
+    found = list[Finding]()
     try:
-        yield from check(context)
+        found.extend(check(context))
     except (OSError, SwarmError) as error:
         fix = "fix that first (permissions, mount, free space), then run swarm doctor again"
-        yield Area(area).failure("could be looked at", str(error), fix)
+        found.append(failure("could be looked at", str(error), fix))
+    for one in found:
+        yield Finding(area, one.check, one.verdict, printable(one.measured), printable(one.fix))

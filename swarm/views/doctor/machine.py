@@ -12,15 +12,13 @@ from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.systems import instead, missing, why_not
 from swarm.tasks.bars import Bar
-from swarm.views.doctor.check import Area, CheckContext, Finding
-
-MACHINE, SCORING = Area("machine"), Area("scoring")
+from swarm.views.doctor.check import CheckContext, Finding, ok, warning
 
 
 def check_machine(context: CheckContext) -> Iterator[Finding]:
     """Yields what nodes need and this system has not; nothing where it has all."""
     if lacking := missing():
-        yield MACHINE.warning("system", why_not(lacking), instead())
+        yield warning("system", why_not(lacking), instead())
 
 
 def installed_version(name: str) -> str:
@@ -65,10 +63,10 @@ def measure_bars() -> Sequence[Bar] | str:
 def judge_bars(bars: Sequence[Bar] | str) -> Iterator[Finding]:
     """One finding for those that are up, one for each that is not."""
     if isinstance(bars, str):
-        yield SCORING.warning("bars", bars, "run `python -P -m swarm.tasks.bars` to see why")
+        yield warning("bars", bars, "run `python -P -m swarm.tasks.bars` to see why")
         return
     if up := [f"{bar.name} ({bar.detail})" for bar in bars if bar.up]:
-        yield SCORING.ok("bars", ", ".join(up))
+        yield ok("bars", ", ".join(up))
     for bar in bars:
         if not bar.up:
-            yield SCORING.warning(bar.name, f"not up: {bar.detail}", _NO_BAR)
+            yield warning(bar.name, f"not up: {bar.detail}", _NO_BAR)

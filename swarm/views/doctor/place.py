@@ -1,4 +1,4 @@
-"""A shared folder: writing, its speed, and how late it is seen; its clock; free space against what the run will still
+"""A shared folder: writing, its speed, and how late it is seen; free space against what the run will still
 write, and what lies around; whether file events of other hosts arrive, by which nodes look sooner than they would; how
 late others see what a node published.
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -20,20 +19,21 @@ from swarm.errors import ModelError
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.shape import model_shape
 from swarm.records.files import read_clock
+from swarm.records.growing import GrowingLines
+from swarm.records.listing import nodes_with_logs
+from swarm.records.table import Odd, columns, parse_rows
 from swarm.store.health import MOST_ENTRIES, FileSystem, Room, Survey, Visibility, Writing
-from swarm.views.doctor.check import Area, CheckContext, Finding
+from swarm.store.run import Run
+from swarm.views.doctor.check import CheckContext, Finding, failure, graded, ok, warning
 from swarm.views.text import age, shorten, size
+from swarm.wire import keys
 
-FOLDER, VISIBILITY, CLOCKS = Area("folder"), Area("visibility"), Area("clocks")
 SLOW = 0.5
 """Seconds for a durable write, from which publishing shows in a round of a few seconds."""
 CACHED = 1.0
 """Seconds until others see what was written, from which a round of a minute shows it."""
 SHARE_OF_ROUND = 0.25
 """Share of the round interval; a node writes about four files in a round, one after another."""
-SKEW_TOLERATED = 5.0
-"""Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
-EVENTS = Area("events")
 
 
 def check_writing(context: CheckContext) -> Iterator[Finding]:
@@ -47,27 +47,27 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
     """Yields the figures as findings."""
     if writing.problem:
         fix = f"chmod u+rwx or remount read-write, free space, or name another folder: --path; the folder is {path}"
-        yield FOLDER.failure("writable", writing.problem, fix)
+        yield failure("writable", writing.problem, fix)
         return
     made = "exists and is writable" if writing.there else f"not there yet, can be made in {writing.parent}"
-    yield FOLDER.ok("writable", made)
+    yield ok("writable", made)
     took, limit = median(writing.seconds), SHARE_OF_ROUND * round_interval
     measured = f"{took * 1e3:.1f} ms for 60 kB with fsync and rename, median of {len(writing.seconds)}"
     if took > limit:
         fix = f"use a faster folder, or COORDINATOR_ROUND_INTERVAL above {took / SHARE_OF_ROUND:.0f}"
-        yield FOLDER.failure("write time", f"{measured}; rounds close after {round_interval:g} s", fix)
+        yield failure("write time", f"{measured}; rounds close after {round_interval:g} s", fix)
     else:
         fix = "expect slow rounds; a local disk with a replication tool is faster"
-        yield FOLDER.graded("write time", measured, fix, warning=took > SLOW)
+        yield graded("write time", measured, fix, warns=took > SLOW)
 
 
 def check_visibility(context: CheckContext) -> Iterator[Finding]:
     """Whether what is written is seen at once, or late."""
     if context.health.folder and not context.health.problem:
-        yield from judge_visibility(VISIBILITY, context.health.visibility())
+        yield from judge_visibility(context.health.visibility())
 
 
-def judge_visibility(area: Area, seen: Visibility) -> Iterator[Finding]:
+def judge_visibility(seen: Visibility) -> Iterator[Finding]:
     """Judges how late a new file is read and listed, and how late one that takes the place of another."""
     of_each = (("read after write", seen.read), ("list after write", seen.listed))
     for check, took in (*of_each, ("read after replacement", seen.replaced)):
@@ -79,20 +79,7 @@ def judge_visibility(area: Area, seen: Visibility) -> Iterator[Finding]:
             "(NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s; a CDN, proxy or gateway)"
         )
         caches = median(took) > 0 and slowest > CACHED  # one late look alone may be this machine's own
-        yield area.graded(check, measured, fix, warning=caches, failure=math.isinf(slowest))
-
-
-def check_clock(context: CheckContext) -> Iterator[Finding]:
-    """A file made now is as old as it should be."""
-    if not context.health.problem:
-        yield judge_clock(context.server_skew)
-
-
-def judge_clock(skew: float) -> Finding:
-    """Returns the seconds as a finding."""
-    measured = f"a file made now is {skew:+.2f} s off this host's clock"
-    fix = "let this host and the file server keep time: timedatectl set-ntp true"
-    return CLOCKS.graded("file server", measured, fix, warning=abs(skew) > SKEW_TOLERATED)
+        yield graded(check, measured, fix, warns=caches, fails=math.isinf(slowest))
 
 
 def check_events(context: CheckContext) -> Iterator[Finding]:
@@ -102,19 +89,18 @@ def check_events(context: CheckContext) -> Iterator[Finding]:
         return
     yield judge_filesystem(folder.file_system(), interval)
     if context.settings.cadence.watch == "off":
-        yield EVENTS.ok("delivery", f"SWARM_WATCH=off: nodes list every {interval:g} s")
+        yield ok("delivery", f"SWARM_WATCH=off: nodes list every {interval:g} s")
 
 
 def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
     """Tells whether other hosts' events can arrive at all."""
     where = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
     if filesystem.delivers_events:
-        return EVENTS.ok("file system", f"{where}: events arrive for all that this host writes")
+        return ok("file system", f"{where}: events arrive for all that this host writes")
     measured = f"{where}: no events for what other hosts write; nodes find it by listing, every {interval:g} s"
-    return EVENTS.warning("file system", measured, "nothing breaks; for quicker rounds lower SWARM_RECONCILE_INTERVAL")
+    return warning("file system", measured, "nothing breaks; for quicker rounds lower SWARM_RECONCILE_INTERVAL")
 
 
-SPACE, FILES = Area("space"), Area("files")
 GROWING = ("rollouts", "rewards", "winners", "logs", "judge")
 """Parts that every round adds to; checkpoints are replaced."""
 BYTES_PER_COMPLETION, BYTES_PER_ROW = 1024, 16 * 1024
@@ -193,8 +179,8 @@ def judge_space(room: Room, run: RunNeed) -> Iterator[Finding]:
     kept = f", {size(run.checkpoints)} of it for checkpoints" if run.checkpoints else ""
     measured = f"{size(room.free)} free; {run.rounds_left} rounds of {rate} need {size(need)}{kept}"
     fix = "free space, ask for fewer rounds, or `swarm experiment clean` what is done with"
-    failure, warning = room.free < max(need, FLOOR // 8), room.free < max(2 * need, FLOOR)
-    yield SPACE.graded("free space", measured, fix, failure=failure, warning=warning)
+    fails, warns = room.free < max(need, FLOOR // 8), room.free < max(2 * need, FLOOR)
+    yield graded("free space", measured, fix, fails=fails, warns=warns)
 
 
 def check_files(context: CheckContext) -> Iterator[Finding]:
@@ -232,21 +218,21 @@ def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
 
 def _none_of(check: str, found: Sequence[str], fix: str) -> Finding:
     if not found:
-        return FILES.ok(check, "none")
+        return ok(check, "none")
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     named = ", ".join(shorten(name, 100) for name in sorted(found)[:SHOWN])
-    return FILES.warning(check, f"{len(found)}: {named}{more}", fix)
+    return warning(check, f"{len(found)}: {named}{more}", fix)
 
 
 def _drafts(survey: Survey, alive: set[str]) -> Finding:
     left = {node: taken for node, taken in survey.drafts_by_node.items() if node not in alive}
     total = sum(left.values())
     if total <= KEPT:
-        return FILES.ok("half-written files", f"{size(total)} of nodes that do not run")
+        return ok("half-written files", f"{size(total)} of nodes that do not run")
     names = sorted(left, key=lambda node: -left[node])[:SHOWN]
     named = ", ".join(f"{shorten(node, 40)} {size(left[node])}" for node in names)
     fix = "delete .tmp/{node} of nodes that stay away"
-    return FILES.warning("half-written files", f"{size(total)} left: {named}", fix)
+    return warning("half-written files", f"{size(total)} left: {named}", fix)
 
 
 def _use(survey: Survey) -> Finding:
@@ -254,17 +240,21 @@ def _use(survey: Survey) -> Finding:
     number = sum(survey.files_by_part.values())
     measured = f"{size(sum(survey.bytes_by_part.values()))} in {number} files{': ' if parts else ''}{parts}"
     if survey.complete:
-        return FILES.ok("disk use", measured)
+        return ok("disk use", measured)
     fix = "clean up with `swarm experiment clean`: every node lists these folders again and again"
-    return FILES.warning("disk use", f"more than {MOST_ENTRIES} entries; of the first ones: {measured}", fix)
+    return warning("disk use", f"more than {MOST_ENTRIES} entries; of the first ones: {measured}", fix)
 
 
-DELAY = Area("delay")
 PUBLISHED = "from publication to pool"
 LATE = 10.0
 """Seconds, of the 99th percentile: a local network has less than one, Syncthing one."""
 ROUND, TIMEOUT = 4, 3
 """Times the delay: a round takes the clock's, the rollouts' and the rewards' passage; heartbeats come in bulk."""
+RECENT = 20
+"""Rows of each node that are looked at: what was long ago is over."""
+END = 2**20
+"""Bytes of a log in which they are looked for."""
+_DELAYS = columns("publish_to_pool")
 KEEPS_BACK = re.compile(
     r"drive|rclone|onedrive|dropbox|\bbox\b|gcsfuse|s3fs|goofys|blobfuse|hf-mount|icloud", re.IGNORECASE
 )
@@ -274,9 +264,15 @@ KEEPS_BACK = re.compile(
 def check_delay(context: CheckContext) -> Iterator[Finding]:
     """Judges the delays; nothing where requests are paid for: the bucket's own checks say it there."""
     if (folder := context.health.folder) is not None:
-        found = chain.from_iterable(of.delays for of in context.logs.values())
-        delays = [seconds for seconds in found if 0 <= seconds < math.inf]
+        delays = measured_delays(context.run) if context.run else []
         yield judge_delay(delays, folder.file_system(), context.settings)
+
+
+def measured_delays(run: Run) -> list[float]:
+    """Returns the delays in the last rows of all nodes: seconds from a file's publication until a node saw it."""
+    ends = (GrowingLines(run.store, keys.metrics(node)).look_at_end(END) for node in nodes_with_logs(run))
+    rows = (row for end in ends for row in parse_rows(end.records[-RECENT:], _DELAYS, Odd()))
+    return [seconds for row in rows for seconds in row.publish_to_pool if 0 <= seconds < math.inf]
 
 
 def judge_delay(delays: Sequence[float], filesystem: FileSystem, settings: Settings) -> Finding:
@@ -285,13 +281,13 @@ def judge_delay(delays: Sequence[float], filesystem: FileSystem, settings: Setti
     if not delays:
         if not filesystem.delivers_events and KEEPS_BACK.search(name):
             said = f"not measured yet, but {name} is known to show new files minutes late: a slow folder"
-            return DELAY.warning(PUBLISHED, said, _instead(settings, 180.0))
-        return DELAY.ok(PUBLISHED, "not measured yet: nobody has trained on a peer's groups")
+            return warning(PUBLISHED, said, _instead(settings, 180.0))
+        return ok(PUBLISHED, "not measured yet: nobody has trained on a peer's groups")
     late = sorted(delays)[math.ceil(0.99 * len(delays)) - 1]
     measured = f"median {_seconds(median(delays))}, 99th percentile {_seconds(late)}, of {len(delays)} files"
     if late <= LATE:
-        return DELAY.ok(PUBLISHED, measured)
-    return DELAY.warning(PUBLISHED, f"{measured}: {name} is a slow folder", _instead(settings, late))
+        return ok(PUBLISHED, measured)
+    return warning(PUBLISHED, f"{measured}: {name} is a slow folder", _instead(settings, late))
 
 
 def _seconds(delay: float) -> str:

@@ -23,7 +23,7 @@ from swarm.cli.judge import render
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
-from swarm.judge.exam import Answers, Candidate, Paper, candidates, examine, make_paper
+from swarm.judge.exam import Candidate, Paper, candidates, examine, make_paper
 from swarm.policy.embedded import embedded_path
 from swarm.records.files import read_exam
 from swarm.store.run import Run
@@ -94,16 +94,25 @@ def test_what_strangers_leave_among_the_checkpoints_costs_no_node_its_exam(tmp_p
     assert "\x1b" not in "".join(left_out)
 
 
-async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_and_answer(model: str, trained: Path | None, paper: Paper, *_: object) -> list[Answers]:
+@pytest.fixture
+def sat(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that sit the exam, each with texts of its own; one that is hostile cannot be loaded."""
+    models: list[str] = []
+
+    def answer(model: str, trained: Path | None, paper: Paper, settings: Settings, samples: int, _: object) -> object:
         if trained == Path("hostile"):
             raise ModelError("hostile is a legacy pickle")
-        return [{task: [(Completion("<answer>1</answer>", True, (1,)),)] * len(asked) for task, asked in paper.items()}]
+        models.append(model)
+        return [{task: [texts(model, task, n, samples) for n in range(len(paper[task]))] for task in paper}]
 
+    monkeypatch.setattr(exam, "answer", answer)
+    return models
+
+
+async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(sat: list[str]) -> None:
     def opened(candidate: Candidate) -> AbstractContextManager[Path | None]:
         return nullcontext(Path(candidate.where) if candidate.where else None)
 
-    monkeypatch.setattr(exam, "answer", load_and_answer)
     paper = await make_paper(FakeTaskSource(), dict.fromkeys(["bf"], "tiny"), 2)
     who = [Candidate("anna", "m", 0, "m"), Candidate("anna", "m", 3, "m", "saved", "saved")]
     strangers = [Candidate("mallory", "m", 0, "m"), Candidate("mallory", "m", 9, "m", "hostile", "hostile")]
@@ -116,17 +125,24 @@ async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(m
         await sitting(strangers)
 
 
-@pytest.mark.parametrize("record", [b"{", b'{"settings":{"model":5}}', b"[" * 5000], ids=["torn", "model", "deep"])
-def test_a_study_record_of_a_stranger_costs_nobody_an_exam(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: bytes
-) -> None:
-    save(Layout(tmp_path, "exp"), "anna", 3)
-    put(Layout(tmp_path, "exp").root / keys.STUDY_RUN, record)
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The experiments that `swarm judge exam` examines, each with the nodes of its candidates; no model is loaded."""
+    runs: list[list[str]] = []
 
-    async def sit(*_: object) -> list[exam.ExamRow]:
+    async def sit(run: Run, settings: Settings, who: Sequence[Candidate], *_: int) -> list[exam.ExamRow]:
+        runs.append([run.experiment, *(one.node_id for one in who)])
         return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
 
     monkeypatch.setattr(exam_command, "_sit", sit)
+    return runs
+
+
+@pytest.mark.parametrize("record", [b"{", b'{"settings":{"model":5}}', b"[" * 5000], ids=["torn", "model", "deep"])
+@pytest.mark.usefixtures("examined")
+def test_a_study_record_of_a_stranger_costs_nobody_an_exam(tmp_path: Path, record: bytes) -> None:
+    save(Layout(tmp_path, "exp"), "anna", 3)
+    put(Layout(tmp_path, "exp").root / keys.STUDY_RUN, record)
     exam_command.exam(experiment_flags=CommonFlags(path=str(tmp_path), experiment="exp"))
     assert read_exam(run_of(Layout(tmp_path, "exp")))
 
@@ -149,19 +165,12 @@ def test_a_run_of_a_study_is_never_compared_with_another_start_of_the_same_last_
 
 
 def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_exam(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examined: list[list[str]]
 ) -> None:
     for name in ("first", "third"):
         save(Layout(tmp_path, name), "anna", 3)
     runs = [Settings(path=str(tmp_path), experiment=name) for name in ("first", "second", "third")]
-    examined: list[list[str]] = []
-
-    async def sit(run: Run, settings: Settings, who: Sequence[Candidate], *_: int) -> list[exam.ExamRow]:
-        examined.append([run.experiment, *(one.node_id for one in who)])
-        return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
-
     monkeypatch.setattr(exam_command, "_runs", lambda settings, study: runs)
-    monkeypatch.setattr(exam_command, "_sit", sit)
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
     with pytest.raises(CheckpointError, match="not examined: second"):
         exam_command.exam(study="any")
@@ -179,16 +188,7 @@ async def test_the_paper_is_frozen_held_out_and_grows_at_its_end() -> None:
     assert seeds[0] == 2147007729, "changing the paper makes all earlier exams incomparable"
 
 
-async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_model_sits_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sat: list[str] = []
-
-    def answer(model: str, trained: object, paper: Paper, settings: Settings, samples: int, _: object) -> list[Answers]:
-        sat.append(model)
-        return [{task: [texts(model, task, n, samples) for n in range(len(paper[task]))] for task in paper}]
-
-    monkeypatch.setattr(exam, "answer", answer)
+async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_model_sits_once(sat: list[str]) -> None:
     source = FakeTaskSource()
     paper = await make_paper(source, dict.fromkeys(("bf", "arc_1d"), "tiny"), 3)
     who = [Candidate("anna", "m", 0, "start"), Candidate("anna", "m", 5, "a"), Candidate("ben", "m", 0, "start")]

@@ -1,13 +1,15 @@
-"""What a judge decides: whom to ask, what to score, what counts as missing."""
+"""What a judge decides: whom to ask, what to score, what counts as missing, and what it takes for the clock."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.judge.judge_machine import FORGOTTEN_AFTER, OVERDUE_AFTER, JudgeLook, JudgeMachine, Slot
+from swarm.judge.judge_machine import FORGOTTEN_AFTER, NEAR, JudgeLook, JudgeMachine, Slot, SteadyClock
+from tests.unit.node.factories import make_state
 
 ANNA_BEN = frozenset({"anna", "ben"})
 A0 = Slot(0, "anna")
@@ -24,22 +26,16 @@ def test_every_live_worker_is_asked_for_the_open_round_and_the_next() -> None:
 def test_nothing_is_asked_beyond_the_last_round() -> None:
     assert {slot.round for slot in JudgeMachine().look(look(9)).ask} == {9}
     machine, over = JudgeMachine(), look(10, finished=True)
-    assert machine.look(over) == ([], [], [])
+    assert machine.look(over) == ([], [])
     assert machine.is_over(over)
 
 
-def test_a_missing_answer_is_counted_once_and_still_counts_when_it_comes() -> None:
-    machine, nobody = JudgeMachine([A0]), frozenset[str]()
-    overdue = [machine.look(look(OVERDUE_AFTER + round_, live=nobody)).overdue for round_ in (-1, 0, 1)]
-    assert overdue == [[], [A0], []]
-    assert machine.look(look(OVERDUE_AFTER + 1, live=nobody, answers=frozenset({A0}))).score == [A0]
-
-
-def test_after_many_rounds_nobody_looks_for_an_answer() -> None:
+def test_an_answer_counts_when_it_comes_and_after_many_rounds_nobody_looks_for_it() -> None:
     machine = JudgeMachine([A0])
-    for round_, awaited in ((FORGOTTEN_AFTER, [0]), (FORGOTTEN_AFTER + 1, [])):
-        machine.look(look(round_, live=frozenset(), max_rounds=0))
-        assert machine.awaited_rounds == awaited
+    late = machine.look(look(FORGOTTEN_AFTER, live=frozenset(), max_rounds=0, answers=frozenset({A0})))
+    assert (late.score, machine.awaited_rounds) == ([A0], [0])
+    machine.look(look(FORGOTTEN_AFTER + 1, live=frozenset(), max_rounds=0))
+    assert machine.awaited_rounds == []
 
 
 def test_it_is_over_when_no_live_worker_owes_an_answer_and_none_is_left() -> None:
@@ -87,3 +83,53 @@ def test_whatever_fails_no_question_or_row_comes_twice_and_every_answer_is_a_row
     carry_out(last, works=True)
     assert {slot for slot in answers if slot.round >= round_ - FORGOTTEN_AFTER} <= rows <= answers
     assert machine.is_over(last)
+
+
+SETTLE = 3.0
+
+
+def at(clock: SteadyClock, now: float, round_: int, *, finished: bool = False) -> tuple[int, bool]:
+    rounds = round_ if finished else 10**9 + 1
+    return taken(clock, now, round_, rounds, finished)
+
+
+def taken(clock: SteadyClock, now: float, round_: int, rounds: int, finished: bool) -> tuple[int, bool]:
+    state = clock.observe(make_state(round=round_, max_rounds=rounds, finished=finished), now)
+    return (state.round, state.finished) if state else (-1, False)
+
+
+@pytest.mark.parametrize(("round_", "finished"), [(10**9, False), (10, True), (6, True), (0, False)])
+def test_what_somebody_wrote_once_is_not_taken_for_the_clock(round_: int, finished: bool) -> None:
+    clock = SteadyClock(SETTLE)
+    assert at(clock, 0.0, 5) == (5, False)
+    assert at(clock, 1.0, round_, finished=finished) == (5, False)
+    assert at(clock, 2.0, 6) == (6, False)  # the coordinator wrote over it
+    assert at(clock, 9.0, round_, finished=finished) == (6, False)
+
+
+@pytest.mark.parametrize(("round_", "finished"), [(50, False), (10, True), (0, False)])
+def test_what_stays_is_taken(round_: int, finished: bool) -> None:
+    clock = SteadyClock(SETTLE)
+    at(clock, 0.0, 5)
+    at(clock, 1.0, round_, finished=finished)
+    assert at(clock, 1.0 + SETTLE, round_, finished=finished) == (round_, finished)
+
+
+def test_a_clock_that_goes_on_while_it_is_doubted_is_taken_as_far_as_it_is() -> None:
+    clock = SteadyClock(SETTLE)
+    at(clock, 0.0, 5)
+    assert [at(clock, 1.0 + step, 20 + step)[0] for step in range(4)] == [5, 5, 5, 23]
+    assert at(clock, 5.0, 23 + NEAR) == (23 + NEAR, False)
+
+
+def test_an_end_that_is_there_from_the_first_ends_nobody_at_once() -> None:
+    clock = SteadyClock(SETTLE)
+    assert clock.observe(None, 0.0) is None
+    assert at(clock, 0.0, 10, finished=True) == (-1, False)
+    assert at(clock, SETTLE, 10, finished=True) == (10, True)
+
+
+def test_an_end_before_the_last_round_is_no_coordinators_however_long_it_stays() -> None:
+    clock = SteadyClock(SETTLE)
+    at(clock, 0.0, 5)
+    assert {taken(clock, 1.0 + passed, 7, 10, True) for passed in (0.0, SETTLE, 10 * SETTLE)} == {(5, False)}

@@ -1,4 +1,4 @@
-"""A store beside which something happens at each of some calls."""
+"""Stores that are seen through something: at some calls something happens beside, or what is read is counted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from swarm.store.base import Store
+from swarm.store.run import Run
 
+READS = ("list", "get", "read_records", "stat")
 WRITES = ("put", "append_records", "put_bundle", "remove", "remove_prefix", "sync")
 
 
@@ -38,3 +40,19 @@ class Beside:
             return result
 
         return call
+
+
+class Counting:
+    """Sees a run's store, and counts the bytes of growing files that it gives; `bytes` may be set to 0."""
+
+    def __init__(self, run: Run) -> None:
+        self._store = run.store
+        self.bytes = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def read_records(self, key: str, cursor: str = "", limit: int = 0) -> object:
+        found = self._store.read_records(key, cursor, limit)
+        self.bytes += sum(map(len, found.records))
+        return found

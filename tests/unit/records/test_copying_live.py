@@ -17,10 +17,9 @@ from swarm.store.base import Store
 from swarm.types import RoundKey
 from swarm.wire import keys
 from tests.doubles.memory import MemoryPlace
-from tests.unit.records.beside import WRITES, Beside
+from tests.unit.records.beside import READS, WRITES, Beside
 
 NODES = ("alice", "bob")
-READS = ("list", "get", "read_records", "stat")
 STEPS = 6
 """Writes of a node and round, see `steps`."""
 SAVES_EVERY = 3

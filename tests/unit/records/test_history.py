@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from swarm.records import history as histories
 from swarm.records.history import COLUMNS, HistoryReader, HistoryRoom, NodeHistory
-from swarm.store.run import Run
 from tests.layout import Layout
-from tests.unit.records.counting import Counting
-from tests.unit.views.factories import add_row, make_experiment, make_round, run_of
+from tests.unit.views.factories import add_row, make_experiment, run_of
 
 
 def line(round_: int, **fields: Any) -> bytes:
@@ -26,8 +24,8 @@ def line(round_: int, **fields: Any) -> bytes:
     return msgspec.json.encode(row | fields)
 
 
-def history_of(*lines: bytes, room: HistoryRoom | None = None) -> NodeHistory:
-    history = NodeHistory(room)
+def history_of(*lines: bytes, room: HistoryRoom | None = None, epoch: int = 1) -> NodeHistory:
+    history = NodeHistory(room, epoch)
     for of_row in lines:
         history.observe([of_row])
     return history
@@ -102,7 +100,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     many = {f"name{i}": 1 for i in range(400)}
     named = line(0, task_rewards=many, external_by_peer=many, external_by_model=many)
     history = history_of(named, *map(line, range(1, 9)))
-    assert len(history.tasks) == histories.MOST_TASKS
+    assert len(history.tasks) == histories.MOST_OF_ROW
     assert len(history.trained_on) == histories.MOST_TRAINED_ON
     assert len(history.external_by_model) == histories.MOST_MODELS
     assert len(history) == 3
@@ -112,10 +110,16 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_nodes_together_hold_no_more_rows_than_there_is_room_for() -> None:
-    room = HistoryRoom(3, task_figures=2)
-    found = [history_of(*(line(n, task_rewards={"knots": 0.5}) for n in range(2)), room=room) for _ in range(2)]
+    room = HistoryRoom(3)
+    found = [history_of(line(0), line(1), room=room) for _ in range(2)]
     assert [len(of_node) for of_node in found] == [2, 1]
-    assert [of_node.odd.cut for of_node in found] == [0, 1]
+
+
+def test_all_rows_of_a_node_together_name_no_more_tasks_than_are_held() -> None:
+    rows = [line(n, task_rewards={f"task {n} {number}": 0.5 for number in range(30)}) for n in range(9)]
+    history = history_of(*rows)
+    assert len(history.tasks) == histories.MOST_TASKS
+    assert history.odd.cut == 5
 
 
 def test_it_is_known_in_which_rounds_a_group_was_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,8 +130,8 @@ def test_it_is_known_in_which_rounds_a_group_was_trained_on(monkeypatch: pytest.
     assert history.places_trained_on("ben/0/0/1") == []
     monkeypatch.setattr(histories, "MOST_OF_GROUPS", 40)
     history.observe([line(2, trained_on=["ben/1/0/1", "ben/1/0/2"])])
-    assert history.places_trained_on("ben/0/0/3") == []
-    assert history.places_trained_on("ben/1/0/2") == [2]
+    assert history.places_trained_on("ben/0/0/3") == [0]
+    assert history.places_trained_on("ben/1/0/2") == [], "no more are held"
 
 
 rows = st.builds(
@@ -158,20 +162,6 @@ def test_however_the_file_grows_between_looks_the_history_is_the_same(of_file: l
                 growing.write(whole[start:end])
             reader.look()
         assert everything(reader.look()["anna"]) == everything(history_of(*of_file))
-
-
-def test_of_the_past_nothing_is_read_again(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=50)
-    store = Counting(run_of(layout))
-    reader = HistoryReader(Run("exp", store))  # type: ignore[arg-type]
-    assert len(reader.look()["alice"]) == 50
-    assert store.bytes > 20_000
-    store.bytes = 0
-    assert reader.look()["alice"].version == 50
-    assert store.bytes == 0
-    make_round(layout, "alice", 50)
-    assert reader.look()["alice"].since(50) == [50]
-    assert 0 < store.bytes < 2_500
 
 
 def test_a_file_that_was_replaced_begins_a_new_epoch(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from swarm.records.table import Odd
 from swarm.types import RoundKey
 from swarm.views import validate as validating
 from swarm.views.summary import render, summarise_run
-from swarm.views.validate import MOST_PROBLEMS, validate
+from swarm.views.validate import validate
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.views.factories import append, make_experiment, make_row, run_of
@@ -59,7 +58,7 @@ def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found.rows) == ROWS
-    assert held < 2 * MIB  # ten rows, and a quarter of a MiB after them, in which letters of names alone count
+    assert held < 2 * MIB  # a quarter of a MiB of names, in which their letters alone count
 
 
 def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> None:
@@ -86,14 +85,16 @@ def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> Non
     assert held == [row] * 2000
 
 
-def test_the_first_and_the_last_rows_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_rows_keep_their_names_and_all_keep_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB)
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", 60, NAMING["tasks"])
     rows, _, _, odd = read_rows(run_of(layout), "mallory")
     named = [bool(row.task_rewards) for row in rows]
-    assert all(named[:10])
-    assert named[-1]
+    assert named == sorted(named, reverse=True)
+    assert named[0]
     assert odd.cut == named.count(False) > 0
     assert [row.my_reward for row in rows] == [make_row(layout, "mallory", n).my_reward for n in range(60)]
 
@@ -116,15 +117,6 @@ def test_every_view_says_whose_names_were_let_go(tmp_path: Path, monkeypatch: py
         summarise_run(run_of(layout))
     )
     assert snapshot(run_of(layout)).progress["mallory"].odd.cut == 30  # of the first 300 peers it is held what was said
-
-
-def test_problems_of_a_check_are_counted_beyond_a_bound(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    write_rows(layout, "mallory", MOST_PROBLEMS + 50, lambda _: {"my_reward": 0.5, "cumulative_reward": 0.9})
-    check = next(c for c in validate(run_of(layout), partial=True).checks if c.name == "cumulative reward adds up")
-    assert (len(check.problems), check.ok) == (MOST_PROBLEMS, False)
-    assert check.more >= 49
-    json.dumps(msgspec.to_builtins(check))
 
 
 def test_a_check_that_fails_a_thousand_times_looks_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.records.hints import RECENT, Recent, recent
+from swarm.records.hints import Recent, recent
 from swarm.records.pace import seconds_per_round, spread, tokens_per_second
+from swarm.records.progress import NodeProgress
 
 
 def row(number: int, timestamp: float, **fields: int) -> Recent:
-    return recent(RECENT(round=number, my_reward=0.0, timestamp=timestamp, **fields))
+    return recent(NodeProgress.form(round=number, my_reward=0.0, timestamp=timestamp, **fields))
 
 
 def test_the_pace_is_the_median_step_so_that_a_pause_does_not_count() -> None:

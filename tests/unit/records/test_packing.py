@@ -17,7 +17,7 @@ PACKED = pack(FILES)
 
 
 def read(packed: bytes, most: int = 2**22) -> dict[str, bytes]:
-    return {member.name: member.data(most) for member in members(io.BytesIO(packed), most)}
+    return dict(members(io.BytesIO(packed), most))
 
 
 def of_another_kind(kind: bytes) -> bytes:

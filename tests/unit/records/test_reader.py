@@ -25,7 +25,7 @@ from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
-from tests.unit.records.counting import Counting
+from tests.unit.records.beside import Counting
 from tests.unit.views.factories import (
     START,
     add_row,

@@ -20,7 +20,7 @@ from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.metrics import MetricsRow
 from tests.doubles.memory import MemoryPlace
-from tests.unit.records.counting import Counting
+from tests.unit.records.beside import Counting
 from tests.unit.views.factories import append, make_experiment, run_of
 
 LOG = keys.metrics("anna")

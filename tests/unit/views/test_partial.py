@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from swarm.types import RoundKey
 from swarm.views.validate import validate
 from swarm.wire.messages import RewardFile
 from tests.layout import Layout
+from tests.unit.records.beside import READS, Beside
 from tests.unit.views.factories import (
     START,
     append_events,
@@ -31,7 +33,6 @@ from tests.unit.views.factories import (
 )
 
 ROUNDS = 3
-Step = Callable[[], None]
 
 
 class HonestRun:
@@ -44,84 +45,61 @@ class HonestRun:
         self.layout = Layout(path, "exp")
         self._rng = rng
         self._round = -1
-        self._names = [f"node{number}" for number in range(workers)]
-        self._lives = {name: self._life_of(name) for name in self._names}
-        self._left = {name: rng.randrange(4 * ROUNDS) for name in self._names[:killed]}
-        self._done = dict.fromkeys(self._names, 0)
-        self._clock = self._coordinator()
+        self._done = {f"node{number}": 0 for number in range(workers)}
+        self._gone = set[str]()
+        steps = {name: rng.randrange(8 * ROUNDS) for name in [*self._done][:killed]}
+        self._lives = [self._coordinator(), *(self._life_of(name, steps.get(name)) for name in self._done)]
 
     def step(self) -> bool:
         """One more write; False where nobody has any left."""
-        writers = [name for name in self._names if name in self._lives]
-        return any(self._step_of(life) for life in self._rng.sample([*writers, ""], len(writers) + 1))
+        return any(next(life, False) for life in self._rng.sample(self._lives, len(self._lives)))
 
-    def _step_of(self, name: str) -> bool:
-        step = next(self._lives[name] if name else self._clock, None)
-        if step is None:
-            return False
-        step()
-        if name in self._left:
-            self._left[name] -= 1
-            if self._left[name] < 0:
-                del self._lives[name]
-        return True
-
-    # ── who writes what, in which order ─────────────────────────────────────────────────────────────────────────────
-    def _coordinator(self) -> Iterator[Step | None]:
-        yield lambda: append_events(self.layout, "clock", make_event("node.starting", START))
-        yield lambda: print_to(self.layout, "clock", "starting")
-        yield lambda: make_peer(self.layout, "clock", node_role="coordinator")
+    # ── who writes what, in which order: True after a write, False where it waits ───────────────────────────────────
+    def _coordinator(self) -> Iterator[bool]:
+        append_events(self.layout, "clock", make_event("node.starting", START))
+        yield True
+        print_to(self.layout, "clock", "starting")
+        yield True
+        make_peer(self.layout, "clock", node_role="coordinator")
+        yield True
         reason = "opened"
         for number in range(ROUNDS + 1):
-            self._round = number
-            last = number == ROUNDS
-            yield lambda: write(self.layout.state_file, self._state(number, finished=last))  # noqa: B023 - called at once
+            self._round, last = number, number == ROUNDS
+            write(self.layout.state_file, make_state(self.layout, round=number, max_rounds=ROUNDS, finished=last))
+            yield True
             event = "round.last_closed" if last else "round.opened"
-            yield lambda: append_events(self.layout, "clock", make_event(event, START, round=number, reason=reason))  # noqa: B023
-            while not last and any(self._done[name] <= number for name in self._lives):
-                yield None
+            append_events(self.layout, "clock", make_event(event, START, round=number, reason=reason))
+            yield True
+            while not last and any(done <= number for name, done in self._done.items() if name not in self._gone):
+                yield False
             reason = "all_submitted" if any(done > number for done in self._done.values()) else "interval"
 
-    def _state(self, number: int, *, finished: bool) -> msgspec.Struct:
-        return make_state(self.layout, round=number, max_rounds=ROUNDS, finished=finished)
+    def _life_of(self, name: str, steps: int | None) -> Iterator[bool]:
+        yield from islice(self._writes_of(name), steps)
+        self._gone.add(name)
 
-    def _life_of(self, name: str) -> Iterator[Step | None]:
-        yield lambda: make_peer(self.layout, name)
-        yield lambda: append_events(self.layout, name, make_event("node.starting", START))
-        yield lambda: print_to(self.layout, name, "starting")
+    def _writes_of(self, name: str) -> Iterator[bool]:
+        make_peer(self.layout, name)
+        yield True
+        append_events(self.layout, name, make_event("node.starting", START))
+        yield True
+        print_to(self.layout, name, "starting")
+        yield True
         for number in range(ROUNDS):
             while self._round < number:
-                yield None
-            yield from self._round_of(name, number)
-
-    def _round_of(self, name: str, number: int) -> Iterator[Step]:
-        key = RoundKey(number)
-        line = msgspec.json.encode(make_row(self.layout, name, number)) + b"\n"
-        yield lambda: write(self.layout.rollout_file(key, name), make_rollouts(name, key))
-        yield lambda: self._append(name, line[:40])
-        yield lambda: self._append(name, line[40:])
-        yield lambda: self._submit(name, key)
-
-    def _submit(self, name: str, key: RoundKey) -> None:
-        reward = RewardFile(round=key.round, stage=0, reward=reward_of(key.round), peer_id=name, submitted_at=START)
-        write(self.layout.reward_file(key, name), reward)
-        self._done[name] = key.round + 1
-
-    def _append(self, name: str, part: bytes) -> None:
-        with self.layout.metrics_file(name).open("ab") as file:
-            file.write(part)
-
-
-class Meanwhile:
-    """A store of whose run a few steps are done before each look at it."""
-
-    def __init__(self, run: Run, goes_on: Step) -> None:
-        self._store = run.store
-        self._goes_on = goes_on
-
-    def __getattr__(self, name: str) -> object:
-        self._goes_on()
-        return getattr(self._store, name)
+                yield False
+            key = RoundKey(number)
+            write(self.layout.rollout_file(key, name), make_rollouts(name, key))
+            yield True
+            line = msgspec.json.encode(make_row(self.layout, name, number)) + b"\n"
+            for part in (line[:40], line[40:]):
+                with self.layout.metrics_file(name).open("ab") as file:
+                    file.write(part)
+                yield True
+            reward = RewardFile(round=number, stage=0, reward=reward_of(number), peer_id=name, submitted_at=START)
+            write(self.layout.reward_file(key, name), reward)
+            self._done[name] = number + 1
+            yield True
 
 
 @given(seed=st.integers(0, 2**32), before=st.integers(0, 60), workers=st.integers(1, 3), killed=st.integers(0, 2))
@@ -138,7 +116,7 @@ def test_an_honest_run_is_never_called_broken(seed: int, before: int, workers: i
             honest.step()
         layout = honest.layout
         layout.root.mkdir(parents=True, exist_ok=True)
-        run = Run("exp", Meanwhile(run_of(layout), goes_on))  # type: ignore[arg-type]
+        run = Run("exp", Beside(run_of(layout).store, READS, goes_on))  # type: ignore[arg-type]
         report = validate(run, partial=True)
         assert [problem for check in report.checks for problem in check.problems] == []
 

@@ -214,13 +214,3 @@ def test_why_fewer_external_groups_were_trained_on_than_wanted_is_said_by_count(
     text = render(read(layout))
     assert "alice: 1 of 4 external groups: 31 zero advantage, 6 stale" in text
     assert "  1/4  " in text
-
-
-def test_tokens_are_shown_with_their_rate(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=0)
-    make_peer(layout, "alice", last_seen=NOW)
-    for number in range(3):
-        add_row(layout, "alice", number, tokens_generated=1000)
-    alice = node_of(read(layout), "alice")
-    assert (alice.tokens_generated, alice.tokens_per_second) == (3000, 500.0)
-    assert "3.0k (500/s)" in render(read(layout))

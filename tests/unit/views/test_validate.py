@@ -15,7 +15,7 @@ from swarm.node.worker.row import RunningTotals
 from swarm.types import RoundKey
 from swarm.views.validate import ValidationReport, gaps, named, render, validate
 from swarm.wire.group_files import digest
-from swarm.wire.messages import RewardFile
+from swarm.wire.messages import MetricsRow, RewardFile
 from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
@@ -47,8 +47,11 @@ def problems(report: ValidationReport) -> str:
     return "\n".join(problem for check in report.checks for problem in check.problems)
 
 
-def rewrite_rewards(layout: Layout, node: str, number: int, text: str) -> None:
-    layout.reward_file(RoundKey(number), node).write_text(text)
+def is_caught(layout: Layout, names: list[str], said: str = "", *, partial: bool = False) -> None:
+    """These checks fail, no other, and one says this."""
+    report = check(layout, partial=partial)
+    assert failed(report) == names
+    assert said in problems(report)
 
 
 def reward_json(number: int, reward: str, peer: str = "alice") -> str:
@@ -61,11 +64,17 @@ def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
     assert len(report.checks) == 17
 
 
-STATE, FORM, LOGS, CRASH = (
+STATE, FORM, LOGS, CRASH, FILES = (
     *("state is final", "rollout files have the documented form"),
-    *("logs are not empty", "no crash, no out of memory"),
+    *("logs are not empty", "no crash, no out of memory", "files behind every metrics row"),
 )
+LINES, NAMES = "no torn or junk lines", "no temporary names"
 EVERY = ["rollouts of every round", "rewards of every round"]
+STRAYS = (
+    *("rollouts/round_0/stage_0/.bob.json.tmp", "rollouts/tmp", "rollouts/round_0/other_0", "winners/round_0/bob.tmp"),
+    *("rewards/round_0/stage_0/bob.sync-conflict-1.json", "winners/bob.json", "peers/bob.json.swp"),
+    "state/current_state.json.tmp",
+)
 
 
 def cut(file: Path) -> None:
@@ -83,6 +92,11 @@ def publishes(layout: Layout, **fields: Any) -> None:
 def claims_too_much(layout: Layout) -> None:
     entries = make_rollouts("bob", RoundKey(1)).rollouts["0"]
     publishes(layout, rollouts={"0": [msgspec.structs.replace(entries[0], reward=1.5), entries[1]]})
+
+
+def ends_in(file: Path, line: bytes) -> None:
+    with file.open("ab") as out:
+        out.write(line)
 
 
 def told(layout: Layout, event: str, level: str = "info", **fields: Any) -> None:
@@ -116,15 +130,19 @@ CAUGHT: dict[str, tuple[Callable[[Layout], object], list[str], str]] = {
     "no memory of a GPU": (lambda at: print_to(at, "bob", "CUDA out of memory. Tried to"), [CRASH], "/bob/"),
 }
 """What is wrong with a run -> how it comes about, the checks that say so, and a word of theirs."""
+CAUGHT |= {stray: (lambda at, stray=stray: (at.root / stray).touch(), [NAMES], stray) for stray in STRAYS}
+CAUGHT |= {
+    f"{line!r} in {name}": (lambda at, n=name, line=line: ends_in(at.logs / "alice" / n, line), [LINES], said)
+    for name in ("training_events.jsonl", "metrics.jsonl")
+    for line, said in ((b'{"torn\n', "1 other"), (b'{"half', "torn"))
+}
 
 
 @pytest.mark.parametrize("what", CAUGHT)
 def test_what_is_wrong_is_caught_by_its_check_alone(tmp_path: Path, what: str) -> None:
     layout, (spoil, names, said) = make_experiment(tmp_path), CAUGHT[what]
     spoil(layout)
-    report = check(layout)
-    assert failed(report) == names
-    assert said in problems(report)
+    is_caught(layout, names, said)
 
 
 def test_a_run_without_any_round_is_not_whole_and_half_written_files_may_lie_in_the_temporary_folder(
@@ -159,9 +177,7 @@ def test_only_even_folders_are_caught(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rollouts", "rewards"])
 def test_each_metrics_row_needs_its_files(layout: Layout, name: str) -> None:
     (layout.root / name / "round_1" / "stage_0" / "bob.json").unlink()
-    report = check(layout)
-    assert failed(report) == ["files behind every metrics row"]
-    assert f"{name}/round_1/stage_0/bob.json" in problems(report)
+    is_caught(layout, [FILES], f"{name}/round_1/stage_0/bob.json")
 
 
 def one_by_one(layout: Layout) -> Path:
@@ -182,9 +198,7 @@ def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_
     first.write_bytes(first.read_bytes() + b" ")
     assert "other_part" in problems(check(layout))
     first.unlink()
-    report = check(layout)
-    assert failed(report) == ["rollout files have the documented form"]
-    assert "missing_part" in problems(report)
+    is_caught(layout, [FORM], "missing_part")
 
 
 @pytest.mark.parametrize(
@@ -199,82 +213,48 @@ def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_
     ],
 )
 def test_submitted_rewards_must_be_what_was_measured(layout: Layout, text: str, said: str) -> None:
-    rewrite_rewards(layout, "alice", 1, text)
-    report = check(layout)
-    assert failed(report) == ["rewards are what was measured"]
-    assert said in problems(report)
+    layout.reward_file(RoundKey(1), "alice").write_text(text)
+    is_caught(layout, ["rewards are what was measured"], said)
 
 
 def test_a_round_counted_twice_is_caught(layout: Layout) -> None:
     add_row(layout, "bob", 2, cumulative_reward=make_row(layout, "bob", 2).cumulative_reward + reward_of(2))
-    report = check(layout)
-    assert failed(report) == ["one metrics row per node and round"]
-    assert "expected one row for round 2, stage 0, got 2" in problems(report)
+    is_caught(layout, ["one metrics row per node and round"], "expected one row for round 2, stage 0, got 2")
+
+
+def rewrite_rows(layout: Layout, node: str, rows: list[MetricsRow]) -> None:
+    layout.metrics_file(node).parent.mkdir(exist_ok=True)
+    layout.metrics_file(node).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
 
 
 def test_totals_that_its_rows_do_not_add_up_to_are_caught(tmp_path: Path) -> None:
     layout, totals = make_experiment(tmp_path, rounds=2), RunningTotals()
-    tasks = {f"task {number}": 0.25 for number in range(200)}
-    rows = [
-        make_row(layout, "bob", number, my_reward=0.5, tokens_generated=7, task_rewards=tasks) for number in range(400)
-    ]
+    more = {"my_reward": 0.5, "tokens_generated": 7, "task_rewards": {f"task {n}": 0.25 for n in range(200)}}
+    rows = [make_row(layout, "bob", number, **more) for number in range(400)]
     for row in rows:
         totals.add_up(row)
-    layout.metrics_file("bob").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
+    rewrite_rows(layout, "bob", rows)
     assert "totals add up" not in failed(check(layout, partial=True))
     assert not isinstance(rows[-1].totals, UnsetType)
     rows[-1].totals.sums["tokens_generated"] = 5
-    layout.metrics_file("bob").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
-    report = check(layout, partial=True)
-    assert "totals add up" in failed(report)
-    assert "tokens_generated in all rows expected 2800, got 5" in problems(report)
+    rewrite_rows(layout, "bob", rows)
+    assert "tokens_generated in all rows expected 2800, got 5" in problems(check(layout, partial=True))
 
 
 def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     set_clock(layout, 3, max_rounds=3, finished=True)
     make_round(layout, "bob", 2)
-    lines = layout.metrics_file("bob").read_bytes().splitlines()[:2]
     reset = make_row(layout, "bob", 2, cumulative_reward=reward_of(2))
-    layout.metrics_file("bob").write_bytes(b"\n".join([*lines, msgspec.json.encode(reset)]) + b"\n")
-    report = check(layout)
-    assert failed(report) == ["cumulative reward adds up"]
-    assert "round 2 expected 0.330000, got 0.120000" in problems(report)
+    rewrite_rows(layout, "bob", [make_row(layout, "bob", 0), make_row(layout, "bob", 1), reset])
+    is_caught(layout, ["cumulative reward adds up"], "round 2 expected 0.330000, got 0.120000")
 
 
 @pytest.mark.parametrize("name", ["training_events.jsonl", "stdout.log"])
 @pytest.mark.parametrize("node", ["alice", "clock"])
 def test_empty_logs_are_caught(layout: Layout, node: str, name: str) -> None:
     (layout.logs / node / name).write_bytes(b"")
-    report = check(layout)
-    assert failed(report) == ["logs are not empty"]
-    assert f"{node}/{name}" in problems(report)
-
-
-@pytest.mark.parametrize("name", ["training_events.jsonl", "metrics.jsonl"])
-@pytest.mark.parametrize(("line", "said"), [(b'{"torn\n', "1 other"), (b'{"half', "torn")])
-def test_torn_and_junk_lines_are_caught(layout: Layout, name: str, line: bytes, said: str) -> None:
-    with (layout.logs / "alice" / name).open("ab") as out:
-        out.write(line)
-    report = check(layout)
-    assert failed(report) == ["no torn or junk lines"]
-    assert said in problems(report)
-
-
-STRAYS = (
-    *("rollouts/round_0/stage_0/.bob.json.tmp", "rollouts/tmp", "rollouts/round_0/other_0", "winners/round_0/bob.tmp"),
-    *("rewards/round_0/stage_0/bob.sync-conflict-1.json", "winners/bob.json", "peers/bob.json.swp"),
-    "state/current_state.json.tmp",
-)
-
-
-@pytest.mark.parametrize("stray", STRAYS)
-def test_temporary_names_are_caught(layout: Layout, stray: str) -> None:
-    (layout.root / stray).parent.mkdir(exist_ok=True)
-    (layout.root / stray).touch()
-    report = check(layout)
-    assert failed(report) == ["no temporary names"]
-    assert stray in problems(report)
+    is_caught(layout, [LOGS], f"{node}/{name}")
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "desktop.ini", "._bob.json", ".stversions", ".nfs0000001"])
@@ -291,16 +271,15 @@ def test_a_run_that_goes_on_is_accepted_only_as_partial(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=3)
     write(layout.state_file, make_state(layout, round=3, max_rounds=9))
     make_round(layout, "alice", 3)  # bob is still at it
-    assert "state is final" in failed(check(layout))
-    assert failed(check(layout, partial=True)) == []
+    assert STATE in failed(check(layout))
+    is_caught(layout, [], partial=True)
 
 
 def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice",), rounds=5)
     write(layout.reward_file(RoundKey(3), "carol"), RewardFile(**msgspec.json.decode(reward_json(3, "0.5", "carol"))))
-    make_late = make_row(layout, "carol", 4, cumulative_reward=reward_of(4))
     make_round(layout, "carol", 4)
-    layout.metrics_file("carol").write_bytes(msgspec.json.encode(make_late) + b"\n")
+    rewrite_rows(layout, "carol", [make_row(layout, "carol", 4, cumulative_reward=reward_of(4))])
     print_to(layout, "carol", "hello")
     report = check(layout)
     assert failed(report) == []
@@ -311,26 +290,21 @@ def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
 
 
 def test_rounds_without_an_answer_of_a_person_were_not_given_up(layout: Layout) -> None:
-    rows = [
-        make_row(layout, "anna", n, role="person", local_groups=0, bytes_published=0, my_reward=0) for n in (0, 1, 2)
-    ]
-    layout.metrics_file("anna").parent.mkdir(parents=True)
-    layout.metrics_file("anna").write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    silent = {"role": "person", "local_groups": 0, "bytes_published": 0, "my_reward": 0}
+    rewrite_rows(layout, "anna", [make_row(layout, "anna", number, **silent) for number in range(3)])
     assert not [note for note in check(layout).notes if "never published" in note]
 
 
 def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(layout: Layout) -> None:
     for node in ("alice", "bob"):
         layout.rollout_file(RoundKey(1), node).unlink()
-        file = layout.metrics_file(node)
-        lines = file.read_bytes().split(b"\n")
-        lines[1] = lines[1].replace(b'"bytes_published":900', b'"bytes_published":0')
-        file.write_bytes(b"\n".join(lines))
+        given_up = make_row(layout, node, 1, bytes_published=0)
+        rewrite_rows(layout, node, [make_row(layout, node, 0), given_up, make_row(layout, node, 2)])
     report = check(layout)
     assert failed(report) == []
     assert [note for note in report.notes if "never published its rollouts of round 1" in note] == list(report.notes)
     layout.reward_file(RoundKey(1), "bob").unlink()
-    assert failed(check(layout)) == ["files behind every metrics row"], "rewards are never given up"
+    is_caught(layout, [FILES])  # rewards are never given up
 
 
 def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Path) -> None:
@@ -354,6 +328,6 @@ def test_the_newest_row_of_a_run_that_goes_on_may_wait_for_its_reward(tmp_path: 
     layout = make_experiment(tmp_path, rounds=3)
     write(layout.state_file, make_state(layout, round=2, max_rounds=9))
     layout.reward_file(RoundKey(2), "alice").unlink()
-    assert failed(check(layout, partial=True)) == []
+    is_caught(layout, [], partial=True)
     layout.reward_file(RoundKey(1), "alice").unlink()
-    assert failed(check(layout, partial=True)) == ["files behind every metrics row"]
+    is_caught(layout, [FILES], partial=True)

@@ -12,7 +12,8 @@ from swarm.web.answers import adoptions, file_document
 from swarm.web.harmless import encoded
 from swarm.wire.messages import GroupInfo, RolloutEntry, RolloutFile
 from swarm.wire.turns import TurnEntry
-from tests.unit.web.test_series import a_node, a_row
+from tests.unit.records.test_history import history_of as a_node
+from tests.unit.records.test_history import line as a_row
 
 
 def a_file(*entries: RolloutEntry, slot: str = "0", info: GroupInfo | None = None) -> RolloutFile:

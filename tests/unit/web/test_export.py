@@ -1,4 +1,4 @@
-"""The page frozen into a file: whole, within its bound, and with nothing in it that is fetched or obeyed."""
+"""The page frozen into a file: whole, and with nothing in it that is fetched or obeyed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.made_place import make_place
 from swarm.store.place import open_place
-from swarm.web import export
 from swarm.web.assets import served
 from swarm.web.export import MODULES, frozen_page, sampled_rounds
 from swarm.web.place_list import place_document
@@ -39,7 +37,7 @@ def test_a_frozen_page_holds_what_a_page_asks_for(tmp_path: Path) -> None:
     make_shown(tmp_path)
     kept = kept_in(frozen(tmp_path))
     documents = kept["documents"]
-    assert (kept["experiment"], kept["every"]) == ("exp", 1)
+    assert kept["experiment"] == "exp"
     assert documents["series"]["nodes"]["alice"]["columns"].keys() == {*DRAWN}
     assert documents["sampled"] == [0, 1, 2]
     assert documents["stages/0"] == {"round": 0, "stages": {"0": ["alice", "bob"]}}
@@ -75,17 +73,6 @@ def test_the_modules_that_are_joined_are_all_there_are_and_declare_no_name_twice
     own = "\n".join(served()[name].decode() for name in MODULES[1:])
     declared = re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", own, re.MULTILINE)
     assert len(declared) == len({*declared})
-
-
-def test_a_long_run_is_drawn_more_coarsely_until_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_place(tmp_path, 64, 3, "exp", with_rollouts=1)
-    whole = frozen(tmp_path)
-    monkeypatch.setattr(export, "MOST_BYTES", len(whole) - 500)
-    page = frozen(tmp_path)
-    kept = kept_in(page)
-    assert kept["every"] == 2
-    assert kept["documents"]["series"]["every"] == kept["every"]
-    assert len(page) <= export.MOST_BYTES
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from base64 import b64decode
 from struct import unpack
 from typing import Any
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,18 +15,8 @@ from swarm.web import series
 from swarm.web.look import matrix
 from swarm.web.series import DRAWN, mark_of, news, whole
 from swarm.web.tasks import tasks_of
-
-
-def a_row(round_: int, **fields: Any) -> bytes:
-    row = {"timestamp": 1.0, "round": round_, "stage": 0, "node_id": "a", "experiment": "e", "my_reward": 0.5}
-    return msgspec.json.encode(row | fields)
-
-
-def a_node(*lines: bytes, epoch: int = 1) -> NodeHistory:
-    history = NodeHistory(epoch=epoch)
-    for line in lines:
-        history.observe([line])
-    return history
+from tests.unit.records.test_history import history_of as a_node
+from tests.unit.records.test_history import line as a_row
 
 
 def floats(text: str) -> list[float | None]:
@@ -52,14 +41,6 @@ def test_of_a_round_of_two_stages_the_last_is_drawn_and_both_are_earned() -> Non
     found = whole({"anna": a_node(a_row(0), a_row(0, stage=1, my_reward=0.25), a_row(1))}, ["my_reward", "earned"])
     assert floats(found["nodes"]["anna"]["columns"]["my_reward"]) == [0.25, 0.5]
     assert floats(found["nodes"]["anna"]["columns"]["earned"]) == [0.75, 0.5]
-
-
-def test_rounds_that_are_drawn_as_one_keep_the_mean_and_what_was_earned() -> None:
-    node = a_node(*(a_row(round_, my_reward=round_ / 4) for round_ in range(4)))
-    found = whole({"anna": node}, ["my_reward", "earned"], every=2)
-    assert rounds_of(found, "anna") == [0, 2]
-    assert floats(found["nodes"]["anna"]["columns"]["my_reward"]) == [0.125, 0.625]
-    assert floats(found["nodes"]["anna"]["columns"]["earned"]) == [0.25, 1.25]
 
 
 def test_what_is_new_is_told_once() -> None:

@@ -161,15 +161,6 @@ async def once() -> AsyncIterator[str]:
     yield "data: {}\n\n"
 
 
-def test_what_says_that_it_is_anothers_is_not_shown(tmp_path: Path, layout: Layout) -> None:
-    folder = layout.rollouts / "round_0" / "stage_0"
-    (folder / "mallory.json").write_bytes((folder / "alice.json").read_bytes())
-    assert a_browser(tmp_path).get(f"{RUN}/answers/0/0/alice").status_code == 200
-    refused = a_browser(tmp_path).get(f"{RUN}/answers/0/0/mallory")
-    assert refused.status_code == 503
-    assert "another node's" in refused.text
-
-
 def test_invented_names_do_not_take_the_places_of_nodes_with_rows(
     tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from swarm.store.place import open_place
 from swarm.web.guard import Guard
 from swarm.web.look import WebLook
 from swarm.web.place_list import place_document
-from swarm.web.service import Service, watch
+from swarm.web.service import AllWatched, Service
 from tests.layout import Layout
 from tests.unit.views.factories import START, append_events, make_event, make_experiment
 
@@ -38,7 +38,7 @@ def a_service(path: Path, interval: float = 0.01, admitted: Callable[[], None] =
     def what_there_is() -> dict[str, Any]:
         return place_document(place, path)
 
-    looks = watch(lambda name: a_look(path, name), interval)
+    looks = AllWatched(lambda name: a_look(path, name), interval)
     return Service("exp", looks, what_there_is, guard, interval=interval, admitted=admitted), guard
 
 

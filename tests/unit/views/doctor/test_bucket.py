@@ -1,8 +1,7 @@
-"""What is measured of a bucket, and what follows from it."""
+"""What is measured of a bucket."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +13,9 @@ import pytest
 from swarm.config import Settings
 from swarm.config.place import CADENCE
 from swarm.store import health as trials
-from swarm.store.health import Latency, Permission, Visibility
-from swarm.views.doctor import place, remote
+from swarm.views.doctor import remote
 from swarm.views.doctor.check import CheckContext, Timing
-from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look
+from tests.unit.views.doctor.patients import FAILURE, OK, look
 
 pytest.importorskip("obstore")
 import obstore
@@ -28,8 +26,6 @@ from tests.unit.store.bucket.buckets import MemoryBucket, error
 
 REAL = Timing(time.monotonic, time.time, time.sleep)
 SETTINGS = Settings(path="s3://mine").with_values(CADENCE)
-QUICK = Latency([0.1], [0.1], [0.1])
-AT_ONCE = Visibility([0.0], [0.0], [0.0])
 
 
 @contextmanager
@@ -68,21 +64,6 @@ def test_what_may_not_be_done_is_named_and_nothing_else_is_tried(
     assert {*found} - lacking == {"permissions"}
 
 
-def test_a_server_that_lets_two_create_one_object_is_refused() -> None:
-    assert remote.judge_creating(True).verdict is OK
-    assert remote.judge_creating(False).verdict is FAILURE
-
-
-def test_late_listings_are_told_and_those_that_never_come_are_failures() -> None:
-    def verdicts(*listed: float) -> list[object]:
-        seen = Visibility([0.0], [*listed], [0.0])
-        return [finding.verdict for finding in place.judge_visibility(remote.BUCKET, seen)]
-
-    assert verdicts(0.0, 0.0, 3.0, 0.0, 0.0) == [OK, OK, OK], "one late look shows no cache"
-    assert verdicts(3.0) == [OK, WARNING, OK]
-    assert verdicts(math.inf) == [OK, FAILURE, OK]
-
-
 def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server far away shows everything at once, each answer 0.2 s later."""
     now, get = 0.0, obstore.get
@@ -98,25 +79,3 @@ def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.Monkey
         seen = context.health.visibility()
     assert now > 0
     assert {*seen.read, *seen.listed, *seen.replaced} == {0.0}
-
-
-@pytest.mark.parametrize(
-    ("latency", "seen", "interval", "liveness", "verdicts"),
-    [
-        (QUICK, AT_ONCE, 60.0, 240.0, [OK, OK]),
-        (QUICK, AT_ONCE, 20.0, 240.0, [WARNING, OK]),
-        (QUICK, Visibility([0.0], [30.0], [0.0]), 30.0, 240.0, [FAILURE, OK]),
-        (QUICK, AT_ONCE, 60.0, 100.0, [OK, WARNING]),
-    ],
-)
-def test_rounds_and_liveness_are_held_against_what_was_measured(
-    latency: Latency, seen: Visibility, interval: float, liveness: float, verdicts: list[object]
-) -> None:
-    settings = SETTINGS.with_values({"round_interval": interval, "liveness_timeout": liveness})
-    assert [finding.verdict for finding in remote.judge_deadlines(latency, seen, settings)] == verdicts
-
-
-def test_slow_requests_and_lacking_rights_come_with_their_fix() -> None:
-    assert remote.judge_latency(Latency([2.0], [0.1], [0.1])).verdict is WARNING
-    (found,) = remote.judge_permissions([Permission("put", "cannot write: 403")])
-    assert "let these credentials put objects there" in found.fix

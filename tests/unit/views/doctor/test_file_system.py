@@ -1,4 +1,4 @@
-"""Writing, how late it is seen, clocks, room and events, as measured and as judged."""
+"""Writing, how late it is seen, clocks, room and delays, as measured."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from swarm.planner.shape import ModelShape
 from swarm.store.base import Blob
 from swarm.store.folder.health import folder_health
 from swarm.store.folder.store import FolderStore
-from swarm.store.health import FileSystem, Room, Writing
+from swarm.store.health import Room
 from swarm.views.doctor import place
 from tests.layout import Layout
-from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
-from tests.unit.views.factories import make_experiment, make_state, write
+from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
+from tests.unit.views.factories import add_row, make_experiment, make_state, write
 
 
 def test_a_folder_that_is_not_there_yet_can_be_made_and_a_file_is_none(tmp_path: Path) -> None:
@@ -33,12 +33,6 @@ def test_a_folder_that_is_not_there_yet_can_be_made_and_a_file_is_none(tmp_path:
     assert "is no folder" in found["writable"].measured
     with folder_health(tmp_path / "file", "experiments/exp") as health:
         assert health.problem
-
-
-@pytest.mark.parametrize(("seconds", "verdict"), [(0.01, OK), (1.0, WARNING), (20.0, FAILURE)])
-def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object) -> None:
-    findings = list(place.judge_writing(Writing(True, "/x", "", (seconds, seconds)), "/x", round_interval=60.0))
-    assert [finding.verdict for finding in findings] == [OK, verdict]
 
 
 def test_a_folder_of_this_machine_is_in_order(tmp_path: Path) -> None:
@@ -68,21 +62,6 @@ def test_a_folder_whose_new_versions_are_seen_late_is_told_and_one_in_which_they
     monkeypatch.setattr("swarm.store.health.SEEN_IN", 0.2)
     found = look(place.check_visibility, make_patient(tmp_path / "other"))
     assert [finding.verdict for finding in found.values()] == [OK, OK, FAILURE], found
-
-
-def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
-    scene = Scene()  # whose clock is years off the real one, which dates the files
-    assert look(place.check_clock, make_patient(tmp_path / "shared", scene))["file server"].verdict is WARNING
-    assert [place.judge_clock(skew).verdict for skew in (0.3, 60.0, -60.0)] == [OK, WARNING, WARNING]
-
-
-@pytest.mark.parametrize(
-    ("free", "verdict"), [(10**9, OK), (1_500_000 + 7, WARNING), (999_999, FAILURE), (10**6 + 10**5, WARNING)]
-)
-def test_free_space_is_held_against_what_the_run_needs(free: int, verdict: object) -> None:
-    need = place.RunNeed(per_round=10**6, rounds_left=100, guessed=False)
-    found = {finding.check: finding for finding in place.judge_space(Room(free * 100, None), need)}
-    assert found["free space"].verdict is verdict
 
 
 def test_what_is_needed_follows_from_the_rounds_so_far(tmp_path: Path) -> None:
@@ -130,9 +109,12 @@ def test_of_adapters_the_checkpoints_are_small(tmp_path: Path) -> None:
     assert place.measure_need(make_patient(tmp_path / "unknown", model=("./nothere",))).checkpoints == 0
 
 
-def test_a_network_file_system_is_a_warning_and_a_local_one_is_none() -> None:
-    assert place.judge_filesystem(FileSystem("nfs4", "/mnt", False), 2.0).verdict is WARNING
-    assert place.judge_filesystem(FileSystem("ext4", "/", True), 2.0).verdict is OK
+def test_the_delays_are_those_of_the_nodes_rows(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for node, delays in (("anna", [20.0, -1.0]), ("anna", []), ("ben", [40.0])):
+        add_row(layout, node, 0, publish_to_pool=delays)
+    finding = look(place.check_delay, make_patient(tmp_path))[place.PUBLISHED]
+    assert finding.measured.startswith("median 30 s, 99th percentile 40 s, of 2 files")
 
 
 def probe_parent(layout: Layout) -> Path:

@@ -1,14 +1,22 @@
-"""Who is alive, who is there twice, and who is behind."""
+"""Who is alive, who is there twice, who is behind, who runs what, and whether this machine can score."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from swarm.views.doctor import nodes
+import msgspec
+import pytest
+
+from swarm.views.doctor import machine, nodes
+from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, NOW, OK, WARNING, Scene, look, make_patient
-from tests.unit.views.factories import make_peer, make_state, write
+from tests.unit.views.factories import append, make_experiment, make_peer, make_start, make_state, write
 
 
 def running(tmp_path: Path, **fields: object) -> tuple[Layout, Scene]:
@@ -89,3 +97,51 @@ def test_a_node_whose_clock_is_a_day_off_is_named(tmp_path: Path) -> None:
     found = look(nodes.check_nodes, make_patient(layout.path, scene))["clocks"]
     assert found.verdict is WARNING
     assert "tomorrow +86400.0 s" in found.measured
+
+
+def start(layout: Layout, node: str, **said: str) -> None:
+    versions = {name.replace("_", "-"): value for name, value in said.items()}
+    append(layout.root / keys.starts(node), msgspec.json.encode(make_start(layout, node, versions=versions)))
+
+
+def test_equal_versions_are_well_and_the_last_start_of_a_node_counts(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path / "shared")
+    start(layout, "alice", swarm="0.0.9", reasoning_gym="0.1.9")
+    for node in ("alice", "bob"):
+        start(layout, node, swarm="0.1.0", reasoning_gym=version("reasoning-gym"))
+    found = look(nodes.check_versions, make_patient(layout.path))
+    assert found["reasoning-gym"].measured == f"{version('reasoning-gym')} on 2 nodes"
+    assert (found["reasoning-gym"].verdict, found["swarm"].verdict) == (OK, OK)
+
+
+def test_other_versions_of_reasoning_gym_are_a_failure_and_of_swarm_a_warning(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path / "shared")
+    start(layout, "alice", swarm="0.1.0", reasoning_gym="0.1.9")
+    start(layout, "bob", swarm="0.2.0", reasoning_gym="0.1.25")
+    found = look(nodes.check_versions, make_patient(layout.path))
+    assert (found["reasoning-gym"].verdict, found["swarm"].verdict) == (FAILURE, WARNING)
+    assert found["reasoning-gym"].measured == "0.1.9 on alice; 0.1.25 on bob"
+    assert "reasoning-gym==0.1.25" in found["reasoning-gym"].fix
+
+
+def test_a_real_child_is_asked_about_all_bars() -> None:
+    bars = machine.measure_bars()
+    assert not isinstance(bars, str), bars
+    assert [bar.name for bar in bars] == ["privileges", "capabilities", "landlock", "seccomp"]
+    assert all(bar.detail for bar in bars)
+
+
+def silent(*_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.CompletedProcess([], -9, b"", b"")
+
+
+def late(*_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+    raise subprocess.TimeoutExpired("python", 30)
+
+
+@pytest.mark.parametrize("ends", [silent, late])
+def test_a_child_that_cannot_tell_is_a_finding_and_no_crash(
+    monkeypatch: pytest.MonkeyPatch, ends: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(machine.subprocess, "run", ends)
+    assert "the child that puts them up failed" in str(machine.measure_bars())
