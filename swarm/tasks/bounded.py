@@ -47,6 +47,8 @@ AGAIN_S = 0.05
 _LENGTH = struct.Struct(">I")
 HEADER_BYTES = _LENGTH.size
 """Messages go with their length before them: four bytes, big-endian."""
+LARGEST = 2**32
+"""Bytes of a message; what a parent says is believed to be as long as that."""
 _STDERR_FD = 2
 _PIPE_FD = 3
 PASSED_FD = 4
