@@ -17,6 +17,7 @@ from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
+from swarm.node.sharing.verification import all_at_once
 from swarm.tasks import scoring, scoring_process
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
@@ -60,6 +61,11 @@ def question(task: str = "basic_arithmetic", profile: str = "tiny", seed: int = 
     return make_question(task, profile, seed)
 
 
+def served_by(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Servers are processes that run this code from now on."""
+    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", code))
+
+
 def tagged(*answers: str) -> list[str]:
     return [f"I think <answer>{answer}</answer>" for answer in answers]
 
@@ -67,19 +73,6 @@ def tagged(*answers: str) -> list[str]:
 def as_list(asked: Question) -> str:
     """The answer as a Python list, which binary_matrix evaluates and gives partial credit."""
     return str(asked.metadata.get("solution", []))
-
-
-async def gather(*calls: Callable[[], Awaitable[T]]) -> list[T]:
-    """The results of calls made at the same time, in order."""
-    results: dict[int, T] = {}
-
-    async def call(position: int) -> None:
-        results[position] = await calls[position]()
-
-    async with anyio.create_task_group() as tasks:
-        for position in range(len(calls)):
-            tasks.start_soon(call, position)
-    return [results[position] for position in range(len(calls))]
 
 
 async def score(scorer: Scorer, asked: Question, completions: Sequence[str]) -> GroupScore:
@@ -94,7 +87,7 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
 
     async def body(scorer: Scorer) -> list[GroupScore]:
         texts = [tagged(reference(one), as_list(one), *wrong) for one in asked]
-        return await gather(*(partial(score, scorer, one, own) for one, own in zip(asked, texts, strict=True)))
+        return await all_at_once([partial(score, scorer, one, own) for one, own in zip(asked, texts, strict=True)])
 
     for one, group in zip(asked, run_shared(body), strict=True):
         raw = tuple(FAMILIES.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
@@ -125,7 +118,7 @@ def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: 
     async def body(scorer: Scorer) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tick)
-            outcomes = await gather(*(partial(one, scorer, which) for which in range(4)))
+            outcomes = await all_at_once([partial(one, scorer, which) for which in range(4)])
             order.append("scored")
         assert outcomes == [((1.0, 0.0, 0.0), 0), ((1.0, 0.0, 0.05), 1), "question_mismatch", ((1.0, 0.0, 0.0), 0)]
 
@@ -147,24 +140,21 @@ def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
 
 
 def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShared[None]) -> None:
-    good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "version": GYM_VERSION}
-    origins = {"question_mismatch": Origin(**good), "gym_version": Origin(**(good | {"version": "0.0.1"}))}  # type: ignore[arg-type]
-
-    async def reason(call: Awaitable[object]) -> str | None:
-        try:
-            await call
-        except ProtocolError as refusal:
-            return refusal.reason
-        return None
+    good = Origin("bf", "tiny", 1, 0, GYM_VERSION)
+    odd = [Origin("bf", "tiny", 2**70, 0, GYM_VERSION), Origin("\ud800", "tiny", 1, 0, GYM_VERSION)]
+    old = Origin("bf", "tiny", 1, 0, "0.0.1")
 
     async def body(scorer: Scorer) -> None:
-        for expected, origin in origins.items():
-            assert await reason(scorer.score(origin, "another prompt", tagged("1"))) == expected
-        for odd in (Origin("bf", "tiny", 2**70, 0, "0.1.25"), Origin("\ud800", "tiny", 1, 0, "0.1.25")):
-            assert await reason(scorer.score(odd, None, tagged("1"))) == "bad_origin"
-        one_unknown = [QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)]
-        assert await reason(scorer.make(one_unknown)) == "unknown_task"
-        unclaimed = await scorer.score(origins["question_mismatch"], None, tagged("1"))
+        for origin, reason in (
+            (good, "question_mismatch"),
+            (old, "gym_version"),
+            *((one, "bad_origin") for one in odd),
+        ):
+            with pytest.raises(ProtocolError, match=f"^{reason}"):
+                await scorer.score(origin, "another prompt", tagged("1"))
+        with pytest.raises(ProtocolError, match=r"^unknown_task"):
+            await scorer.make([QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)])
+        unclaimed = await scorer.score(good, None, tagged("1"))
         assert unclaimed.question == (await scorer.make([QuestionRequest("bf", "tiny", 1)]))[0]
 
     run_shared(body)
@@ -218,7 +208,7 @@ def test_a_child_that_is_stopped_is_replaced_and_no_question_is_blamed(monkeypat
         (question,) = await scorer.make([QuestionRequest("bf", "tiny", 1)])
         return question.prompt
 
-    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", STOPPING))
+    served_by(monkeypatch, STOPPING)
     assert run(body, limits=Limits(wall_s=1.0))
 
 
@@ -246,27 +236,25 @@ server.main()
 """
 
 
-USELESS = {
-    "ends at once": ((sys.executable, "-c", "raise SystemExit('no gym here')"), "gave no reply", "no gym here"),
-    "no program": (("/no/such/python",), "cannot start", ""),
-    "no child works": (
-        (sys.executable, "-c", BROKEN_CHILDREN),
-        "no scoring child works on this machine",
-        "Invalid argument",
-    ),
-}
-"""Server -> how it is started, what is said of it, and what of its last words is logged."""
-
-
-@pytest.mark.parametrize("server", USELESS)
+@pytest.mark.parametrize(
+    ("code", "said", "logged"),
+    [
+        ("raise SystemExit('no gym here')", "gave no reply", "no gym here"),
+        (None, "cannot start", ""),
+        (BROKEN_CHILDREN, "no scoring child works on this machine", "Invalid argument"),
+    ],
+    ids=["ends at once", "no program", "no child works"],
+)
 def test_a_server_that_is_of_no_use_is_a_scoring_error_at_the_start_and_its_last_words_are_logged(
-    server: str, monkeypatch: pytest.MonkeyPatch
+    code: str | None, said: str, logged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(_scorer: Scorer) -> None:
         raise AssertionError("never entered")
 
-    command, said, logged = USELESS[server]
-    monkeypatch.setattr(scoring_process, "_COMMAND", command)
+    if code is None:
+        monkeypatch.setattr(scoring_process, "_COMMAND", ("/no/such/python",))
+    else:
+        served_by(monkeypatch, code)
     with capture_logs() as logs, pytest.raises(ScoringError, match=said):
         run(body)
     assert logged in "".join(entry["line"] for entry in logs if entry["event"] == "scorer.stderr")
@@ -292,7 +280,7 @@ def test_a_machine_on_which_children_work_no_more_ends_the_scorer_and_blames_no_
         with pytest.raises(ScoringError):
             await scorer.make([QuestionRequest.named("basic_arithmetic", "tiny", 1)])
 
-    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", BREAKING))
+    served_by(monkeypatch, BREAKING)
     run(body)
 
 
