@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ConfigError
+from swarm.node.sharing.verification import all_at_once
 from swarm.tasks import scoring_server
 from swarm.tasks.bars import Bar, Bars
 from swarm.tasks.bounded import Limits
@@ -113,14 +115,10 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(score: 
 def test_a_check_function_is_called_with_the_entry_point_and_the_prompt_stands_before_the_answer(score: Score) -> None:
     answers = ["def total(numbers: List[int]): return sum(numbers)", "return sum(numbers)", "def total(n): return 0"]
     assert score("human_eval", answers).rewards == (1, 0, 0)
-
-
-def test_a_partial_reward_is_the_share_of_the_assertions_that_hold(score: Score) -> None:
-    answers = [
+    total = [
         f"def total(numbers): {body}" for body in ("return sum(numbers)", "return 0", "return 2", "raise KeyError")
     ]
-    found = score("partial", answers)
-    assert found.rewards == (1, 0.25, 0.25, 0)
+    assert score("partial", total).rewards == (1, 0.25, 0.25, 0), "in part: the share of the assertions that hold"
 
 
 @pytest.mark.parametrize("task", ITERATIONS)
@@ -242,15 +240,11 @@ def test_answers_that_spin_for_less_than_their_time_cost_their_author_what_they_
         for until in (0.4, 0.45)
     ]
     found = score("mbpp", [*spins, RIGHT])
-    assert found.rewards == (1.0, 1.0, 1.0)
-    assert found.killed == 0
+    assert (found.rewards, found.killed) == ((1.0, 1.0, 1.0), 0)
     assert 0.7 < found.slow < 1.5
-
-
-def test_every_answer_that_never_ends_counts_as_killed(score: Score) -> None:
     hangs = [f"x = {n}\nwhile True: pass" for n in range(2)]
     found = score("mbpp", [*hangs, RIGHT])
-    assert (found.rewards, found.killed) == ((0.0, 0.0, 1.0), 2)
+    assert (found.rewards, found.killed) == ((0.0, 0.0, 1.0), 2), "who never ends counts as killed"
 
 
 @pytest.mark.engine
@@ -266,23 +260,16 @@ def test_groups_of_code_and_of_other_tasks_share_a_batch_and_keep_their_rewards(
     numbers = {"dataset": "n.jsonl", "scorer": "number", "answer_after": "####"}
     defined = complete({"code": OF_MBPP, "sums": numbers}, tmp_path)
     names = ["sums", "code", "sums", "code", "sums"]
-    found: dict[int, GroupScore] = {}
 
-    async def run() -> None:
+    async def run() -> list[GroupScore]:
         async with Scorer(1, (), defined, limits=Limits(wall_s=30.0)) as scorer:
             questions = await scorer.make([request(name, defined[name], n) for n, name in enumerate(names)])
+            rights = [RIGHT if one.task.endswith("code") else str(one.answer) for one in questions]
+            answers = [tagged(right, HOSTILE["the end of the process at once"]) for right in rights]
+            pairs = zip(questions, answers, strict=True)
+            return await all_at_once([partial(scorer.score, one.known_origin(), None, texts) for one, texts in pairs])
 
-            async def one(number: int) -> None:
-                right = RIGHT if names[number] == "code" else questions[number].answer
-                answers = [f"<answer>{text}</answer>" for text in (right, HOSTILE["the end of the process at once"])]
-                found[number] = await scorer.score(questions[number].known_origin(), None, answers)
-
-            async with anyio.create_task_group() as group:
-                for number in range(len(names)):
-                    group.start_soon(one, number)
-
-    anyio.run(run)
-    assert [found[number].rewards for number in range(5)] == [(1.0, 0.0)] * 5
+    assert [score.rewards for score in anyio.run(run)] == [(1.0, 0.0)] * 5
 
 
 def test_a_machine_without_the_kernels_bars_takes_no_such_task(tmp_path: Path) -> None:
