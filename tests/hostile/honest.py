@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 from structlog.testing import capture_logs
 
+from benchmarks.gym_datasets import SMALLER
 from swarm.config.task_table import newest
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import ANSWER_LIMIT
@@ -83,11 +84,6 @@ ROWS: Mapping[str, tuple[str, Any, dict[str, Any]]] = {
     "sums": ("math", r"\sum_{k=1}^{n} k", {}),
 }
 """Scorers of datasets: name -> scorer, answer, options."""
-SMALLER: Mapping[str, dict[str, Any]] = {
-    "futoshiki": {"max_board_size": 6},
-    "knight_swap": {"min_nodes": 9, "min_pieces": 1, "max_pieces": 1},
-    "sokoban": {"max_w": 7, "max_h": 7},
-}
 LIMITS = Limits(wall_s=120.0)
 AT_ONCE = 16
 OF_ONE_SERVER = 13
@@ -112,14 +108,8 @@ class Met:
 def answers_to(own: str | None) -> list[str]:
     """Honest answers to a question."""
     known = own or "42"
-    changed = (
-        known.upper(),
-        known[:-1],
-        known[::-1],
-        known.replace(" ", "\u00a0"),
-        known.replace("0", "٠"),
-        f"{known}é",
-    )
+    spelt = (known.upper(), known.replace(" ", "\u00a0"), known.replace("0", "٠"))
+    changed = (*spelt, known[:-1], known[::-1], f"{known}é")
     texts = (*(text for script in SCRIPTS.values() for text in script), *ENGLISH, *MATHEMATICS)
     worded = (form % known for form in FRAMES)
     return list(dict.fromkeys(text[: ANSWER_LIMIT - 1] for text in (*worded, *changed, *texts)))

@@ -221,14 +221,6 @@ def test_a_question_whose_key_is_empty_is_drawn_again() -> None:
     assert made == [asked("base_conversion", **small).question(seed) for seed in SEEDS], "the same on every node"
 
 
-def test_statements_are_drawn_again_until_something_follows_from_all_of_them_together() -> None:
-    one = asked("propositional_logic")
-    for seed in range(100, 120):
-        question = one.question(seed)
-        assert one.score(question, key(question)) == 1.0
-        assert all(one.score(question, premise) == 0.0 for premise in question.metadata["premises"])
-
-
 @pytest.mark.parametrize("dataset", ["string_insertion", "string_manipulation"])
 def test_a_string_that_no_rule_changes_is_drawn_again(dataset: str) -> None:
     entries = [library(dataset, seed).made[1] for seed in SEEDS]
