@@ -276,8 +276,10 @@ def _make(families: Families, request: Request) -> Made | RefusedRequest:
         if isinstance(request, MakeQuestion):
             return Made(families.make(request.question))
         question = families.regenerate(request.origin)
-        if isinstance(request, ScoreAnswers):
-            _compare(request.claimed_prompt, question)
+        claimed = request.claimed_prompt if isinstance(request, ScoreAnswers) else None
+        if claimed not in (None, question.prompt):
+            differs = f"expected the prompt of {question.origin}, {question.prompt!r}, got {claimed!r:.200}"
+            return RefusedRequest("question_mismatch", differs)
     except ProtocolError as refusal:
         return RefusedRequest(refusal.reason, refusal.detail)
     return Made(question)
@@ -286,13 +288,6 @@ def _make(families: Families, request: Request) -> Made | RefusedRequest:
 def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:
     with _confine(bars).scoring():
         _emit_results(families, question, items, emit)
-
-
-def _compare(claimed: str | None, question: Question) -> None:
-    if claimed is not None and claimed != question.prompt:
-        raise ProtocolError(
-            "question_mismatch", f"expected the prompt of {question.origin}, {question.prompt!r}, got {claimed!r:.200}"
-        )
 
 
 def _emit_results(families: Families, question: Question, items: Sequence[Item], emit: Emit) -> None:
