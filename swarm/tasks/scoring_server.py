@@ -26,7 +26,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -74,17 +74,17 @@ BROKEN = (
 
 def main() -> None:
     requests, replies = _take_over_standard_streams()
-    say = sender(replies)
-    setup = _decode_setup(read_frame(requests, LARGEST))
-    with contextlib.ExitStack() as open_, contextlib.suppress(EOFError):
+    messages, say = _messages(requests), sender(replies)
+    setup = _decode_setup(next(messages))
+    with contextlib.ExitStack() as open_:
         ready = _ready(setup, open_)
         if isinstance(ready, Unable):
             say(_encode(ready))
             return
         families, bars = ready.families, ready.bars
         say(_encode(ServerReady(families.versions, bars.up, families.conversing)))
-        while True:
-            say(_encode(ready.serve(_decode_batch(read_frame(requests, LARGEST)))))
+        for message in messages:
+            say(_encode(ready.serve(_decode_batch(message))))
 
 
 def _ready(setup: Setup, open_: contextlib.ExitStack) -> ScoringServer | Unable:
@@ -105,6 +105,13 @@ def _ready(setup: Setup, open_: contextlib.ExitStack) -> ScoringServer | Unable:
 def _children_work(bars: Bars) -> bool:
     """Tells whether a child that has nothing to do comes to its end: if not, no question and no answer is to blame."""
     return bool(run_bounded(functools.partial(_trivial_job, bars), Limits()))
+
+
+def _messages(requests: int) -> Iterator[bytes]:
+    """Yields what the node says, until it is gone."""
+    with contextlib.suppress(EOFError):
+        while True:
+            yield read_frame(requests, LARGEST)
 
 
 def _take_over_standard_streams() -> tuple[int, int]:
