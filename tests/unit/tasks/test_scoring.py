@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
@@ -23,10 +22,11 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
-from swarm.types import Origin, Question
+from swarm.types import FIRST_FAMILY, Origin, Question
 from tests.hostile.exploits import tautology
 from tests.patience import PATIENCE
 from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
+from tests.unit.tasks.serving import Serving, serving, tagged
 
 T = TypeVar("T")
 
@@ -47,14 +47,11 @@ def run(body: Callable[[Scorer], Awaitable[T]], processes: int = 1, limits: Limi
     return anyio.run(main)
 
 
-RunShared = Callable[[Callable[[Scorer], Awaitable[T]]], T]
-
-
 @pytest.fixture(scope="module")
-def run_shared() -> Iterator[RunShared[object]]:
-    """As run, with one scorer for all tests that need no special one: starting a server takes a second."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Scorer(limits=ROOM)) as scorer:
-        yield lambda body: portal.call(body, scorer)
+def shared() -> Iterator[Serving]:
+    """One scorer for all tests that need no special one: starting a server takes a second."""
+    with serving({}, (FIRST_FAMILY,), ROOM) as found:
+        yield found
 
 
 def question(task: str = "basic_arithmetic", profile: str = "tiny", seed: int = 1) -> Question:
@@ -66,10 +63,6 @@ def served_by(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", code))
 
 
-def tagged(*answers: str) -> list[str]:
-    return [f"I think <answer>{answer}</answer>" for answer in answers]
-
-
 def as_list(asked: Question) -> str:
     """The answer as a Python list, which binary_matrix evaluates and gives partial credit."""
     return str(asked.metadata.get("solution", []))
@@ -79,25 +72,19 @@ async def score(scorer: Scorer, asked: Question, completions: Sequence[str]) -> 
     return await scorer.score(asked.origin, asked.prompt, completions)
 
 
-def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and_profile(
-    run_shared: RunShared[list[GroupScore]],
-) -> None:
+def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and_profile(shared: Serving) -> None:
     wrong = ["0", "1", "1/2", "P", "(P ∨ Q)", "Monday", "monday", "Yes", "[[0, 1], [1, 0]]", "0 1\n1 0", "0.5", ""]
     asked = [question(task, profile) for profile in PROFILES for task in SAPO_TASKS]
-
-    async def body(scorer: Scorer) -> list[GroupScore]:
-        texts = [tagged(reference(one), as_list(one), *wrong) for one in asked]
-        return await all_at_once([partial(score, scorer, one, own) for one, own in zip(asked, texts, strict=True)])
-
-    for one, group in zip(asked, run_shared(body), strict=True):
-        raw = tuple(FAMILIES.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
-        assert group.rewards == raw, one.origin
+    answers = [[reference(one), as_list(one), *wrong] for one in asked]
+    scores = shared.scores(*((one, tagged(*texts)) for one, texts in zip(asked, answers, strict=True)))
+    for one, texts, group in zip(asked, answers, scores, strict=True):
+        assert group.rewards == tuple(FAMILIES.score(one, answer) for answer in texts), one.origin
         assert group.rewards[0] >= FULL_ANSWER, one.origin
         assert (group.killed, group.errors) == (0, 0), one.origin
         assert (group.question.prompt, group.question.answer) == (one.prompt, one.answer)
 
 
-def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: RunShared[None]) -> None:
+def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(shared: Serving) -> None:
     """Four groups travel together; the second holds a hang, the third is no question of ours."""
     asked = [question(seed=0), question("propositional_logic", "paper"), question(seed=2), question(seed=3)]
     claimed = [asked[0].prompt, asked[1].prompt, "another prompt", asked[3].prompt]
@@ -123,41 +110,31 @@ def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: 
         assert outcomes == [((1.0, 0.0, 0.0), 0), ((1.0, 0.0, 0.05), 1), "question_mismatch", ((1.0, 0.0, 0.0), 0)]
 
     start = time.monotonic()
-    run_shared(body)
+    shared.portal.call(body, shared.scorer)
     assert order == ["the node's own work", "scored"]
     assert time.monotonic() - start < ROOM.wall_s
 
 
-def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
-    run_shared: RunShared[GroupScore],
-) -> None:
+def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(shared: Serving) -> None:
     asked = question("fraction_simplification")
     assert FAMILIES.score(asked, "no idea") > 0.0
     completions = ["", "no idea", "<answer>1/2", "<answer>" + "1" * 5_000 + "</answer>", *tagged(reference(asked))]
-    group = run_shared(lambda scorer: score(scorer, asked, completions))
+    group = shared.score(asked, *completions)
     assert group.rewards == (0.0, 0.0, 0.0, 0.0, 1.0)
     assert group.answered == (False, False, False, True, True)
 
 
-def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShared[None]) -> None:
+def test_what_names_no_question_of_ours_is_refused_by_reason(shared: Serving) -> None:
     good = Origin("bf", "tiny", 1, 0, GYM_VERSION)
     odd = [Origin("bf", "tiny", 2**70, 0, GYM_VERSION), Origin("\ud800", "tiny", 1, 0, GYM_VERSION)]
     old = Origin("bf", "tiny", 1, 0, "0.0.1")
-
-    async def body(scorer: Scorer) -> None:
-        for origin, reason in (
-            (good, "question_mismatch"),
-            (old, "gym_version"),
-            *((one, "bad_origin") for one in odd),
-        ):
-            with pytest.raises(ProtocolError, match=f"^{reason}"):
-                await scorer.score(origin, "another prompt", tagged("1"))
-        with pytest.raises(ProtocolError, match=r"^unknown_task"):
-            await scorer.make([QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)])
-        unclaimed = await scorer.score(good, None, tagged("1"))
-        assert unclaimed.question == (await scorer.make([QuestionRequest("bf", "tiny", 1)]))[0]
-
-    run_shared(body)
+    for origin, reason in ((good, "question_mismatch"), (old, "gym_version"), *((one, "bad_origin") for one in odd)):
+        with pytest.raises(ProtocolError, match=f"^{reason}"):
+            shared.score(Question("another prompt", origin), *tagged("1"))
+    with pytest.raises(ProtocolError, match=r"^unknown_task"):
+        shared.make(QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1))
+    unclaimed = shared.portal.call(shared.scorer.score, good, None, tagged("1"))
+    assert [unclaimed.question] == shared.make(QuestionRequest("bf", "tiny", 1))
 
 
 def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:

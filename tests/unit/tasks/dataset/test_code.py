@@ -7,26 +7,23 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ConfigError
-from swarm.node.sharing.verification import all_at_once
 from swarm.tasks import scoring_server
 from swarm.tasks.bars import Bar, Bars
 from swarm.tasks.bounded import Limits
 from swarm.tasks.dataset.scorers import ScorerRow, unit_tests
 from swarm.tasks.dataset.scorers import plain_values as plain
 from swarm.tasks.registry import Families, complete
-from swarm.tasks.scoring import GroupScore, Scorer
+from swarm.tasks.scoring import GroupScore
 from tests.patience import PATIENCE
-from tests.unit.tasks.dataset.making import json_lines, request, sums
+from tests.unit.tasks.dataset.making import json_lines, sums
 from tests.unit.tasks.serving import serving, tagged
 
 MBPP = {"text": "Write first(s).", "test_list": ['assert first("abc") == "a"', 'assert first("xyz") == "x"']}
@@ -259,17 +256,11 @@ def test_groups_of_code_and_of_other_tasks_share_a_batch_and_keep_their_rewards(
     json_lines(tmp_path / "n.jsonl", sums(9))
     numbers = {"dataset": "n.jsonl", "scorer": "number", "answer_after": "####"}
     defined = complete({"code": OF_MBPP, "sums": numbers}, tmp_path)
-    names = ["sums", "code", "sums", "code", "sums"]
-
-    async def run() -> list[GroupScore]:
-        async with Scorer(1, (), defined, limits=Limits(wall_s=30.0)) as scorer:
-            questions = await scorer.make([request(name, defined[name], n) for n, name in enumerate(names)])
-            rights = [RIGHT if one.task.endswith("code") else str(one.answer) for one in questions]
-            answers = [tagged(right, HOSTILE["the end of the process at once"]) for right in rights]
-            pairs = zip(questions, answers, strict=True)
-            return await all_at_once([partial(scorer.score, one.known_origin(), None, texts) for one, texts in pairs])
-
-    assert [score.rewards for score in anyio.run(run)] == [(1.0, 0.0)] * 5
+    with serving(defined, limits=Limits(wall_s=30.0)) as served:
+        questions = [served.question(name, n) for n, name in enumerate(["sums", "code", "sums", "code", "sums"])]
+        rights = [RIGHT if one.task.endswith("code") else str(one.answer) for one in questions]
+        answers = [tagged(right, HOSTILE["the end of the process at once"]) for right in rights]
+        assert [one.rewards for one in served.scores(*zip(questions, answers, strict=True))] == [(1.0, 0.0)] * 5
 
 
 def test_a_machine_without_the_kernels_bars_takes_no_such_task(tmp_path: Path) -> None:
