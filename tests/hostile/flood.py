@@ -26,6 +26,7 @@ from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from tests.hostile.exploits import tautology
 from tests.hostile.processes import descendants, resident_mb
 from tests.unit.tasks.gym import make_question, reference
+from tests.unit.tasks.serving import tagged
 
 GROUP = 5
 """Answers of a group: four hostile ones, and behind them a right one; or right ones alone."""
@@ -104,7 +105,7 @@ async def _flood(answers: int, folder: str) -> tuple[dict[str, Costs], float]:
 async def _score(scorer: Scorer, cost: Costs, task: str, hostile: list[str]) -> None:
     """Score a group of hostile answers and a right one, or of right ones alone, and add up what it cost."""
     question, right = make_question(task, "paper", 1 if hostile else 2), 1 if hostile else GROUP
-    texts = [f"<answer>{text}</answer>" for text in (*hostile, *[reference(question)] * right)]
+    texts = tagged(*hostile, *[reference(question)] * right)
     start = processor_s(scorer.pids[0])
     group = await scorer.score(question.known_origin(), question.prompt, texts)
     cost.seconds += processor_s(scorer.pids[0]) - start
