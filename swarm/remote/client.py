@@ -1,6 +1,6 @@
-"""One request over HTTP, whoever is asked; knows neither repetitions nor what is asked for.
+"""One request over HTTP; knows neither repetitions nor what is asked for.
 
-    method, path, body ─▶ bytes of a success | Failure
+    path, body ─▶ bytes of a success | Failure
 
 A server is a stranger. No more of a reply is read than it may have, of errors too; nothing compressed is taken, no
 redirect followed; whatever the library raises is a failure. The key goes into one header, and is hidden in all that
@@ -13,10 +13,10 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import anyio
 import httpx
@@ -32,46 +32,44 @@ _CONNECT = 10.0
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
-class HttpClient:
-    """Connections to one server in one event loop, open within `async with`."""
-
-    def __init__(self, url: str, key: Key | None = None, *, by_proxy: bool = False) -> None:
-        """`by_proxy`: through those that the environment names."""
-        self._url, self._key, self._by_proxy = url.rstrip("/"), key, by_proxy
-
-    async def __aenter__(self) -> Self:
-        for name in _QUIET:
-            logging.getLogger(name).setLevel(logging.WARNING)
-        self._http = httpx.AsyncClient(
-            follow_redirects=False,
-            trust_env=self._by_proxy,
-            verify=_certificates(),
-            timeout=httpx.Timeout(None, connect=_CONNECT),
-            limits=httpx.Limits(max_connections=None),
-        )
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+@asynccontextmanager
+async def opened(url: str, key: Key | None, *, by_proxy: bool) -> AsyncIterator[HttpClient]:
+    """Opens connections to one server; `by_proxy`: through those that the environment names."""
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    http = httpx.AsyncClient(
+        follow_redirects=False,
+        trust_env=by_proxy,
+        verify=_certificates(),
+        timeout=httpx.Timeout(None, connect=_CONNECT),
+        limits=httpx.Limits(max_connections=None),
+    )
+    try:
+        yield HttpClient(http, url.rstrip("/"), key)
+    finally:
         with anyio.CancelScope(shield=True):
-            await self._http.aclose()
+            await http.aclose()
 
-    async def ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
-    ) -> bytes | Failure:
+
+class HttpClient(NamedTuple):
+    """Connections to one server in one event loop, while they are open."""
+
+    http: httpx.AsyncClient
+    url: str
+    key: Key | None
+
+    async def post(self, path: str, body: Mapping[str, Any], *, seconds: float, most_bytes: int) -> bytes | Failure:
         """Returns the reply to one request, or why there is none.
 
         Args:
             seconds: from the connection to the last byte.
         """
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"Accept-Encoding": "identity"}
-        headers |= {"Content-Type": "application/json"} if body is not None else {}
-        headers |= {"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {}
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {self.key.reveal()}"} if self.key else {}
+        content = json.dumps(body).encode()
         try:
             with anyio.fail_after(seconds):
-                async with self._http.stream(method, self._url + path, content=content, headers=headers) as response:
+                async with self.http.stream("POST", self.url + path, content=content, headers=headers) as response:
                     return await self._read(response, most_bytes)
         except TimeoutError:
             return Failure("late", f"no reply within {seconds:.3g} s", billed=True)
@@ -94,7 +92,7 @@ class HttpClient:
         return read if success else failure_of(response.status_code, headers, read, time.time())
 
     def hidden(self, text: str) -> str:
-        return self._key.hidden_in(text) if self._key else text
+        return self.key.hidden_in(text) if self.key else text
 
 
 @cache

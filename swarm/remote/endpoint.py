@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
-from anyio import to_thread
 
 from swarm import forms
 from swarm.errors import ConfigError, SpendingCapError
 from swarm.logs import get_logger
-from swarm.remote.client import HttpClient
+from swarm.remote.client import HttpClient, opened
 from swarm.remote.endpoint_config import FORMS, EndpointConfig, Form
 from swarm.remote.endpoint_forms import cost_of, most_bytes, path_of, read_reply, request_body
 from swarm.remote.generation import Generation, RemoteWriter, Request, carry_out
@@ -52,8 +51,8 @@ class EndpointGenerator(RemoteWriter):
         """
         self.name = config.shown_name
         self._config, self._clock = config, clock
-        self._limits = config.limits(Usage())
-        self._open = partial(HttpClient, config.base_url, config.read_key(environ), by_proxy=not config.local)
+        self._limits = config.limits
+        self._open = partial(opened, config.base_url, config.read_key(environ), by_proxy=not config.local)
         self._form: Form | None = None if config.api == "auto" else config.api
         self._down = self._spent = False
 
@@ -90,17 +89,18 @@ class EndpointGenerator(RemoteWriter):
             ConfigError: the endpoint is there and refuses.
             SpendingCapError: nothing is left to spend.
         """
-        found = asyncio.run(self._check())
+
+        async def check() -> Form | Failure:
+            async with self._open() as client:
+                return await self._find_form(client, self._config.request_timeout)
+
+        found = asyncio.run(check())
         if isinstance(found, Failure) and found.kind in ("refused", "declined", "unreadable"):
             raise ConfigError(self._refusal(found))
-        self._say_state(found if isinstance(found, Failure) else None)
+        self._say_state(found)
         if not isinstance(found, Failure):
             logger.info("endpoint.ready", model=self.name, form=found)
         return found
-
-    async def _check(self) -> Form | Failure:
-        async with self._open() as client:
-            return await self._find_form(client, self._config.request_timeout)
 
     async def _find_form(self, client: HttpClient, seconds: float) -> Form | Failure:
         """Returns the first form that it takes; else what it said to the first."""
@@ -124,7 +124,13 @@ class EndpointGenerator(RemoteWriter):
         cost, budget = cost_of(form, PROBE, most, self._config.asking), self._limits.budget
         if not budget.allows(cost):
             self._spend_out()
-            raise self._cap_error()
+            usage, caps = self.usage, self._config
+            message = (
+                f"endpoint: {usage.tokens} tokens used ({usage.tokens_estimated} estimated), {usage.money:.4g} spent; "
+                f"the next request may exceed a cap (cap_tokens {caps.cap_tokens}, cap_money {caps.cap_money}): raise "
+                "it, or end this node"
+            )
+            raise SpendingCapError(message, tokens=usage.tokens, money=usage.money)
         budget.hold(cost)
         outcome = await self._outcome(client, form, PROBE, seconds, most)
         budget.settle(cost, outcome)
@@ -146,17 +152,18 @@ class EndpointGenerator(RemoteWriter):
         group_size completions; `ready` is not told of it. The seed is of the pauses between attempts; no server
         promises to sample the same again.
         """
-        if self._spent or not call.prompts or self._limits.breaker.state(self._clock()) == "open":
-            return [()] * len(call.prompts)
         began = self._clock()
+        nothing: Groups = [()] * len(call.prompts)
+        if self._spent or not call.prompts or self._limits.breaker.state(began) == "open":
+            return nothing
         async with self._open() as client:
             try:
                 form = self._form or await self._find_form(client, self._config.patience)
             except SpendingCapError:
-                return [()] * len(call.prompts)
+                return nothing
             if isinstance(form, Failure):
                 self._say_state(form)
-                return [()] * len(call.prompts)
+                return nothing
             return await self._generate(client, form, call, began)
 
     async def _generate(self, client: HttpClient, form: Form, call: GenerationCall, began: float) -> Groups:
@@ -168,7 +175,7 @@ class EndpointGenerator(RemoteWriter):
             return await self._outcome(client, form, call.prompts[request.question], config.request_timeout)
 
         try:
-            if await carry_out(generation, ask, self._clock, self._heard, call.ready) == "spent":
+            if await carry_out(generation, ask, self._clock, self._say_state, call.ready) == "spent":
                 self._spend_out()
         finally:
             groups = generation.end(self._clock())
@@ -189,25 +196,22 @@ class EndpointGenerator(RemoteWriter):
     ) -> Reply | Failure:
         config = self._config
         body = request_body(config, form, prompt, max_tokens)
-        answer = await client.ask("POST", path_of(form), body, seconds=seconds, most_bytes=most_bytes(config))
+        answer = await client.post(path_of(form), body, seconds=seconds, most_bytes=most_bytes(config))
         if isinstance(answer, Failure):
             return answer
-        # in a thread: the patterns take their time for a reply that begins with the prompt
-        reply = await to_thread.run_sync(read_reply, answer, config, form, prompt)
+        reply = read_reply(answer, config, form, prompt)
         if isinstance(reply, Failure):
             return reply._replace(detail=client.hidden(reply.detail))
         text = client.hidden(reply.completion.text)
         return reply._replace(completion=msgspec.structs.replace(reply.completion, text=text))
 
     # ── what people should know ─────────────────────────────────────────────────────────────────────────────────────
-    def _heard(self, outcome: Reply | Failure) -> None:
-        self._say_state(outcome if isinstance(outcome, Failure) else None)
-
-    def _say_state(self, failure: Failure | None) -> None:
-        """Logs once that the endpoint is down, and once that it is back."""
+    def _say_state(self, outcome: object) -> None:
+        """Logs once that the endpoint is down, and once that it is back; `outcome` is the latest of a request."""
         down = self._limits.breaker.state(self._clock()) != "closed"
         if down and not self._down:
-            logger.warning("endpoint.down", url=self._config.base_url, detail=failure.detail if failure else "")
+            detail = outcome.detail if isinstance(outcome, Failure) else ""
+            logger.warning("endpoint.down", url=self._config.base_url, detail=detail)
         elif self._down and not down:
             logger.info("endpoint.back", url=self._config.base_url)
         self._down = down
@@ -216,15 +220,6 @@ class EndpointGenerator(RemoteWriter):
         if not self._spent:
             logger.warning("endpoint.spent", tokens=self.usage.tokens, money=round(self.usage.money, 6))
         self._spent = True
-
-    def _cap_error(self) -> SpendingCapError:
-        usage, config = self.usage, self._config
-        message = (
-            f"endpoint: {usage.tokens} tokens used ({usage.tokens_estimated} estimated), {usage.money:.4g} spent; the "
-            f"next request may exceed a cap (cap_tokens {config.cap_tokens}, cap_money {config.cap_money}): raise it, "
-            "or end this node"
-        )
-        return SpendingCapError(message, tokens=usage.tokens, money=usage.money)
 
 
 def _is_of_another_form(failure: Failure) -> bool:

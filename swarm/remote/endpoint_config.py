@@ -157,10 +157,11 @@ class EndpointConfig:
             longest_pause=self.longest_backoff,
         )
 
-    def limits(self, usage: Usage) -> ServerLimits:
-        """Returns what bounds its requests, of which nothing is used up but these totals."""
+    @property
+    def limits(self) -> ServerLimits:
+        """Returns what bounds its requests, of which nothing is used up."""
         return ServerLimits(
-            Budget(usage, Prices(self.price_in, self.price_out), self.cap_tokens, self.cap_money),
+            Budget(Usage(), Prices(self.price_in, self.price_out), self.cap_tokens, self.cap_money),
             Breaker(self.breaker_failures, self.breaker_rest, self.breaker_longest_rest),
         )
 

@@ -101,7 +101,6 @@ class Generation:
         self._size, self._seed = size, seed
         self._deadline = began + terms.patience
         self._groups = [_Group() for _ in costs]
-        self._open = set(range(len(costs)))
         self._waiting = {Request(q, n): _Waiting() for q in range(len(costs)) for n in range(size)}
         self._under_way: dict[Request, _Waiting] = {}
         self.failures: Counter[str] = Counter()
@@ -110,7 +109,7 @@ class Generation:
 
     # ── what comes next ─────────────────────────────────────────────────────────────────────────────────────────────
     def next(self, now: float) -> Send | RemoteWait | Done:
-        if not self._open:
+        if all(group.given_up or len(group.replies) == self._size for group in self._groups):
             return Done("complete")
         if now >= self._deadline:
             return Done("patience")
@@ -147,9 +146,6 @@ class Generation:
         self._limits.breaker.succeeded()
         group = self._groups[request.question]
         group.replies[request.number] = reply
-        if len(group.replies) < self._size or group.given_up:
-            return ()
-        self._open.discard(request.question)
         return self._completions(group)
 
     def failed(self, request: Request, failure: Failure, now: float) -> None:
@@ -166,15 +162,12 @@ class Generation:
             self._limits.paused_until = max(self._limits.paused_until, waiting.since)
         else:
             self._limits.breaker.failed(now, at_once=failure.kind == "refused")
+        group = self._groups[request.question]
         if failure.kind in FINAL or waiting.counted > terms.repeats:
-            self._give_up(request.question)
-        if not self._groups[request.question].given_up:
+            group.given_up = True
+            self._waiting = {one: kept for one, kept in self._waiting.items() if one.question != request.question}
+        if not group.given_up:
             self._waiting[request] = waiting
-
-    def _give_up(self, question: int) -> None:
-        self._groups[question].given_up = True
-        self._open.discard(question)
-        self._waiting = {request: kept for request, kept in self._waiting.items() if request.question != question}
 
     def _note(self, failure: Failure) -> None:
         self.failures[failure.kind] += 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, NamedTuple
 
@@ -102,15 +103,9 @@ def _seconds(value: str, wall: float) -> float:
 def _words(body: bytes) -> str:
     """Returns what an error's body says to people, in the forms of OpenAI, FastAPI and Ollama, else its beginning."""
     text = body[: 16 * _MOST_SHOWN].decode("utf-8", "replace")
-    try:
-        said = _message(json.loads(text))
-    except (ValueError, RecursionError):
-        said = None
-    return printable(" ".join((said or text).split()))[:_MOST_SHOWN]
-
-
-def _message(value: Any) -> str | None:
+    said: Any = None
+    with suppress(ValueError, RecursionError):
+        said = json.loads(text)
     for name in ("error", "message", "detail"):
-        if isinstance(value, dict) and name in value:
-            value = value[name]
-    return value if isinstance(value, str) else None
+        said = said.get(name, said) if isinstance(said, dict) else said
+    return printable(" ".join((said if isinstance(said, str) and said else text).split()))[:_MOST_SHOWN]

@@ -132,16 +132,11 @@ class Bar(msgspec.Struct, frozen=True):
     """What it has here; where it is not up, why not."""
 
 
-class Bars:
-    def __init__(
-        self,
-        bars: Sequence[Bar] = (),
-        filter_: Callable[[], int] | None = None,
-        reading: Callable[[], int] | None = None,
-    ) -> None:
-        self.bars = tuple(bars)
-        self._filter = filter_
-        self._reading = reading
+class Bars(NamedTuple):
+    bars: Sequence[Bar] = ()
+    alone: Callable[[], int] | None = None
+    """Puts a child under its filter, where there is one; of a child that is spoken to: `reading`."""
+    reading: Callable[[], int] | None = None
 
     @property
     def up(self) -> tuple[str, ...]:
@@ -155,7 +150,7 @@ class Bars:
         Args:
             reading: it may read from what is open, too.
         """
-        filter_ = self._reading if reading else self._filter
+        filter_ = self.reading if reading else self.alone
         if filter_ is not None:
             filter_()
 

@@ -47,6 +47,8 @@ AGAIN_S = 0.05
 _LENGTH = struct.Struct(">I")
 HEADER_BYTES = _LENGTH.size
 """Messages go with their length before them: four bytes, big-endian."""
+LARGEST = 2**32
+"""Bytes of a message; what a parent says is believed to be as long as that."""
 _STDERR_FD = 2
 _PIPE_FD = 3
 PASSED_FD = 4
@@ -245,14 +247,10 @@ def _be_the_child(
             _apply(limits, memory)
         job(sender(_PIPE_FD))
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing may return into the server's code
-        _say(f"scoring child failed: {error!r:.500}\n")
+        with contextlib.suppress(OSError):  # nobody has to hear it
+            os.write(_STDERR_FD, f"scoring child failed: {error!r:.500}\n".encode(errors="replace"))
     finally:
         os._exit(0)  # no clean-up: buffers and exit handlers belong to the server
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody has to hear it
-        os.write(_STDERR_FD, text.encode(errors="replace"))
 
 
 def _leave_the_server(kept: Sequence[int], server: int) -> None:

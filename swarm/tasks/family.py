@@ -134,7 +134,7 @@ class DefinableFamily(TaskFamily, Protocol):
 
 
 class DefinedTasks:
-    """Has what families have in common that ask nothing but tasks which a run defines, each in a profile of its own."""
+    """Has what families have in common that ask tasks which a run defines, each in a profile of its own."""
 
     def __init__(self, tasks: Mapping[str, Parameters] | None = None) -> None:
         self._tasks = dict(tasks or {})

@@ -111,7 +111,9 @@ class Families:
         for name, family in self._families.items():
             self._behaviour(name).prepare()
             for task, how in self._conversing(name).items():
-                _check_conversing(task, how)
+                if not how.possible:
+                    most = f"a conversation has 2 to {MOST_TURNS} turns and reads answer or text"
+                    raise malformed(task, f"{most}, got {how}")
             for profile, tasks in family.profiles().items():
                 for task in tasks:
                     self._try(QuestionRequest(task, profile, 0, family=name))
@@ -294,11 +296,6 @@ def _because(problem: str) -> str:
         f"{SETTING} (task_families): {problem}; name one of {FIRST_FAMILY}, or an object of a "
         f"module that this Python can import"
     )
-
-
-def _check_conversing(task: str, how: Conversing) -> None:
-    if not how.possible:
-        raise malformed(task, f"a conversation has 2 to {MOST_TURNS} turns and reads answer or text, got {how}")
 
 
 def _check_known(what: str, value: str, known: Mapping[str, object] | Sequence[str]) -> None:

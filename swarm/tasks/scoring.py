@@ -164,19 +164,16 @@ class Scorer:
 
     async def start(self) -> None:
         """Start the servers, once, whoever asks for it. Raises ScoringError: one does not start."""
-        if not self._started:  # else without the lock: it would let those go on one by one who ask together
-            async with self._starting:
-                await self._start_once()
-
-    async def _start_once(self) -> None:
-        if self._started:
+        if self._started:  # without the lock: it would let those go on one by one who ask together
             return
-        for server in self._servers:  # all at once: each imports for a second or more
-            await server.spawn()
-        for server in self._servers:
-            await server.wait_until_ready()
-            self._tasks.start_soon(self._queue.serve_with, server)
-        self._started = True
+        async with self._starting:
+            starting = () if self._started else self._servers
+            for server in starting:  # all at once: each imports for a second or more
+                await server.spawn()
+            for server in starting:
+                await server.wait_until_ready()
+                self._tasks.start_soon(self._queue.serve_with, server)
+            self._started = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -232,28 +229,26 @@ class ScoringQueue:
         for errand in errands:
             self._arrivals.send_nowait(errand)
         try:
-            return [await errand.reply() for errand in errands]
+            for errand in errands:
+                await errand.settled.wait()
         finally:
             for errand in errands:
                 errand.wanted = False
+        return [errand.reply() for errand in errands]
 
     async def serve_with(self, server: ScoringProcess) -> None:
         """Let a server work on what waits, until cancelled."""
         async for first in self._waiting:
-            for unfinished in await self._send([first, *self._take(BATCH_LIMIT - 1)], server):
+            more = min(BATCH_LIMIT - 1, self._waiting.statistics().current_buffer_used)
+            for unfinished in await self._send([first, *(self._waiting.receive_nowait() for _ in range(more))], server):
                 await self._send([unfinished], server)
 
     def close(self) -> None:
         self._arrivals.close()
         self._waiting.close()
 
-    def _take(self, most: int) -> list[_Errand]:
-        """Takes up to `most` errands that wait, without waiting for any."""
-        count = min(most, self._waiting.statistics().current_buffer_used)
-        return [self._waiting.receive_nowait() for _ in range(count)]
-
     async def _send(self, errands: Sequence[_Errand], server: ScoringProcess) -> list[_Errand]:
-        """Settle errands by one message to the server; returns those that it did not finish."""
+        """Settles errands by one message to the server; returns those that it did not finish."""
         wanted = [errand for errand in errands if errand.wanted]
         if not wanted:
             return []
@@ -261,7 +256,11 @@ class ScoringQueue:
             replies = await _call(server, RequestBatch(tuple(errand.request for errand in wanted), self._limits))
         except ScoringError as error:
             replies = [error] * len(wanted)
-        return [errand for errand, reply in zip(wanted, replies, strict=True) if not errand.settle(reply)]
+        for errand, reply in zip(wanted, replies, strict=True):
+            errand.outcome = reply
+            if not isinstance(reply, Unfinished):
+                errand.settled.set()
+        return [errand for errand in wanted if not errand.settled.is_set()]
 
 
 class _Errand:
@@ -269,37 +268,23 @@ class _Errand:
         self.request = request
         self.wanted = True
         """False as soon as nobody waits any longer."""
-        self._outcome: Reply | ScoringError | None = None
-        self._settled = anyio.Event()
+        self.outcome: Reply | Unfinished | ScoringError = Unfinished()
+        self.settled = anyio.Event()
 
-    async def reply(self) -> Reply:
-        await self._settled.wait()
-        assert self._outcome is not None
-        if isinstance(self._outcome, ScoringError):
-            raise ScoringError(str(self._outcome)) from self._outcome  # one of its own for each of the callers
-        return self._outcome
-
-    def settle(self, outcome: Reply | Unfinished | ScoringError) -> bool:
-        """Tells whether that was the end of it."""
-        if isinstance(outcome, Unfinished):
-            return False
-        self._outcome = outcome
-        self._settled.set()
-        return True
+    def reply(self) -> Reply:
+        """Returns the reply, once it is settled. Raises ScoringError, one of its own for each of the callers."""
+        if isinstance(self.outcome, ScoringError):
+            raise ScoringError(str(self.outcome)) from self.outcome
+        assert not isinstance(self.outcome, Unfinished)
+        return self.outcome
 
 
 async def _call(server: ScoringProcess, batch: RequestBatch) -> Sequence[Reply | Unfinished | ScoringError]:
     """Ask a server, and once more after a restart."""
-    payload, timeout_s = msgspec.msgpack.encode(batch), _longest(batch) + REPLY_SLACK_S
+    alone = len(batch.requests[0].distinct) if len(batch.requests) == 1 else 0  # each may get a child of its own
+    payload, timeout_s = msgspec.msgpack.encode(batch), batch.limits.wall_s * (1 + alone) + REPLY_SLACK_S
     try:
         return _decode_replies(await server.call(payload, timeout_s))
     except ServerLostError as lost:
         logger.warning("scorer.restart", error=str(lost))
         return _decode_replies(await server.call(payload, timeout_s))
-
-
-def _longest(batch: RequestBatch) -> float:
-    """Returns seconds that the server may take: one child for all, and for a lone request one more for each of its
-    answers."""
-    alone = len(batch.requests[0].distinct) if len(batch.requests) == 1 else 0
-    return batch.limits.wall_s * (1 + alone)

@@ -28,22 +28,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
 from swarm.tasks.bars import Bars, put_up
-from swarm.tasks.bounded import (
-    HEADER_BYTES,
-    Emit,
-    Limits,
-    frame,
-    payload_length,
-    run_bounded,
-    seconds_of_children,
-)
+from swarm.tasks.bounded import LARGEST, Emit, Limits, read_frame, run_bounded, seconds_of_children, sender
 from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
@@ -82,17 +74,17 @@ BROKEN = (
 
 def main() -> None:
     requests, replies = _take_over_standard_streams()
-    messages = _messages(requests)
+    messages, say = _messages(requests), sender(replies)
     setup = _decode_setup(next(messages))
     with contextlib.ExitStack() as open_:
         ready = _ready(setup, open_)
         if isinstance(ready, Unable):
-            replies.write(frame(_encode(ready)))
+            say(_encode(ready))
             return
         families, bars = ready.families, ready.bars
-        replies.write(frame(_encode(ServerReady(families.versions, bars.up, families.conversing))))
+        say(_encode(ServerReady(families.versions, bars.up, families.conversing)))
         for message in messages:
-            replies.write(frame(_encode(ready.serve(_decode_batch(message)))))
+            say(_encode(ready.serve(_decode_batch(message))))
 
 
 def _ready(setup: Setup, open_: contextlib.ExitStack) -> ScoringServer | Unable:
@@ -115,16 +107,16 @@ def _children_work(bars: Bars) -> bool:
     return bool(run_bounded(functools.partial(_trivial_job, bars), Limits()))
 
 
-def _messages(requests: BinaryIO) -> Iterator[bytes]:
-    while header := requests.read(HEADER_BYTES):
-        yield requests.read(payload_length(header))
+def _messages(requests: int) -> Iterator[bytes]:
+    """Yields what the node says, until it is gone."""
+    with contextlib.suppress(EOFError):
+        while True:
+            yield read_frame(requests, LARGEST)
 
 
-def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
+def _take_over_standard_streams() -> tuple[int, int]:
     """Private copies of stdin and stdout; the public ones become /dev/null, since some tasks print."""
-    requests = os.fdopen(os.dup(0), "rb")
-    replies = os.fdopen(os.dup(1), "wb", buffering=0)
-    null = os.open(os.devnull, os.O_RDWR)
+    requests, replies, null = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     return requests, replies
@@ -291,8 +283,10 @@ def _make(families: Families, request: Request) -> Made | RefusedRequest:
         if isinstance(request, MakeQuestion):
             return Made(families.make(request.question))
         question = families.regenerate(request.origin)
-        if isinstance(request, ScoreAnswers):
-            _compare(request.claimed_prompt, question)
+        claimed = request.claimed_prompt if isinstance(request, ScoreAnswers) else None
+        if claimed not in (None, question.prompt):
+            differs = f"expected the prompt of {question.origin}, {question.prompt!r}, got {claimed!r:.200}"
+            return RefusedRequest("question_mismatch", differs)
     except ProtocolError as refusal:
         return RefusedRequest(refusal.reason, refusal.detail)
     return Made(question)
@@ -301,13 +295,6 @@ def _make(families: Families, request: Request) -> Made | RefusedRequest:
 def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:
     with _confine(bars).scoring():
         _emit_results(families, question, items, emit)
-
-
-def _compare(claimed: str | None, question: Question) -> None:
-    if claimed is not None and claimed != question.prompt:
-        raise ProtocolError(
-            "question_mismatch", f"expected the prompt of {question.origin}, {question.prompt!r}, got {claimed!r:.200}"
-        )
 
 
 def _emit_results(families: Families, question: Question, items: Sequence[Item], emit: Emit) -> None:

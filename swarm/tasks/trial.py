@@ -29,7 +29,6 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import msgspec
 
@@ -63,15 +62,13 @@ _decode_end = msgspec.msgpack.Decoder(tuple[float, bool]).decode
 _PID_BYTES = 8
 
 
-class TrialOutcome(NamedTuple):
-    frames: list[bytes]
-    """One of one reward in a list, as of any group; none if it came to no end."""
-    seconds: float
-    """Seconds of processor time, the candidate's."""
+def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> tuple[list[bytes], float]:
+    """Try an answer. A candidate that its limits ended, and that passed nothing, came to no end.
 
-
-def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> TrialOutcome:
-    """Try an answer. A candidate that its limits ended, and that passed nothing, came to no end."""
+    Returns:
+        One frame of one reward in a list, as of any group, none if it came to no end; and the candidate's seconds of
+        processor time.
+    """
 
     def judge(emit: Emit) -> None:
         _confine(bars)
@@ -79,7 +76,7 @@ def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> Tri
 
     frames, seconds, was_ended = nursery.hear(trial.source, judge, limits)
     ended = was_ended and frames[:1] == [msgspec.msgpack.encode([0.0])]
-    return TrialOutcome([] if ended else frames, seconds)
+    return [] if ended else frames, seconds
 
 
 def _confine(bars: Bars) -> None:

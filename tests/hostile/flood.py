@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import anyio
@@ -24,11 +24,12 @@ import anyio
 from swarm.tasks.bounded import Limits
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from tests.hostile.exploits import tautology
-from tests.hostile.reader import descendants, resident_mb
+from tests.hostile.processes import descendants, resident_mb
 from tests.unit.tasks.gym import make_question, reference
+from tests.unit.tasks.serving import tagged
 
 GROUP = 5
-"""Answers of a group: four hostile ones, and behind them a right one."""
+"""Answers of a group: four hostile ones, and behind them a right one; or right ones alone."""
 LIMITS = Limits(wall_s=60.0)
 MOST_MB = 2 * LIMITS.memory_bytes / 2**20 + 300
 """Resident, of all scoring processes: a server, and the one child that it has at a time."""
@@ -67,7 +68,7 @@ class Costs:
     """Of processor time, of the server and its children."""
     rewards: Counter[float] = field(default_factory=Counter)
     wrong: int = 0
-    """Honest answers that were not given the full reward."""
+    """Right answers that were not given the full reward."""
 
 
 def main() -> int:
@@ -86,48 +87,33 @@ def main() -> int:
 
 
 async def _flood(answers: int, folder: str) -> tuple[dict[str, Costs], float]:
-    costs: dict[str, Costs] = {}
+    costs = {kind: Costs() for kind in ("honest", *KINDS)}
+    tasks = sorted({task for task, _, _ in KINDS.values()})
     async with Scorer(limits=LIMITS) as scorer:
-        (server,) = scorer.pids
-        await _honest(scorer, costs)
-        before = resident_mb(server)
+        for task in tasks:
+            await _score(scorer, costs["honest"], task, [])
+        before = resident_mb(scorer.pids[0])
         for kind, (task, percent, make) in KINDS.items():
-            costs[kind] = await _attack(scorer, task, answers * percent // 100, make, f"{folder}/marker")
-            await _honest(scorer, costs)
+            texts = (_unique(make(n)).replace("{marker}", f"{folder}/marker") for n in range(answers * percent // 100))
+            while hostile := list(islice(texts, GROUP - 1)):
+                await _score(scorer, costs[kind], task, hostile)
+            for honest in tasks:
+                await _score(scorer, costs["honest"], honest, [])
         return costs, resident_mb(scorer.pids[0]) - before
 
 
-async def _attack(scorer: Scorer, task: str, number: int, make: Callable[[int], str], marker: str) -> Costs:
-    question, cost = make_question(task, "paper", 1), Costs()
+async def _score(scorer: Scorer, cost: Costs, task: str, hostile: list[str]) -> None:
+    """Score a group of hostile answers and a right one, or of right ones alone, and add up what it cost."""
+    question, right = make_question(task, "paper", 1 if hostile else 2), 1 if hostile else GROUP
+    texts = tagged(*hostile, *[reference(question)] * right)
     start = processor_s(scorer.pids[0])
-    for first in range(0, number, GROUP - 1):
-        hostile = [_unique(make(n)).replace("{marker}", marker) for n in range(first, min(first + GROUP - 1, number))]
-        group = await scorer.score(question.origin, question.prompt, _tagged(*hostile, reference(question)))
-        cost.answers += len(hostile)
-        cost.killed += group.killed
-        cost.errors += group.errors
-        cost.rewards.update(group.rewards[:-1])
-        cost.wrong += group.rewards[-1] < FULL_ANSWER
-    cost.seconds = processor_s(scorer.pids[0]) - start
-    return cost
-
-
-async def _honest(scorer: Scorer, costs: dict[str, Costs]) -> None:
-    """Groups of every kind of question that was attacked, and what they cost in between."""
-    cost = costs.setdefault("honest", Costs())
-    start = processor_s(scorer.pids[0])
-    for task in sorted({task for task, _, _ in KINDS.values()}):
-        question = make_question(task, "paper", 2)
-        group = await scorer.score(question.origin, question.prompt, _tagged(*[reference(question)] * GROUP))
-        cost.answers += GROUP
-        cost.killed += group.killed
-        cost.rewards.update(group.rewards)
-        cost.wrong += sum(reward < FULL_ANSWER for reward in group.rewards)
+    group = await scorer.score(question.known_origin(), question.prompt, texts)
     cost.seconds += processor_s(scorer.pids[0]) - start
-
-
-def _tagged(*answers: str) -> list[str]:
-    return [f"<answer>{answer}</answer>" for answer in answers]
+    cost.answers += len(hostile) or right
+    cost.killed += group.killed
+    cost.errors += group.errors
+    cost.rewards.update(group.rewards[: len(hostile) or right])
+    cost.wrong += sum(reward < FULL_ANSWER for reward in group.rewards[-right:])
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 from structlog.testing import capture_logs
 
+from benchmarks.gym_datasets import SMALLER
 from swarm.config.task_table import newest
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import ANSWER_LIMIT
@@ -31,6 +32,7 @@ from swarm.tasks.gym.names import REFUSED, modules
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.tasks.registry import complete
 from swarm.tasks.scoring import Scorer
+from tests.unit.tasks.serving import tagged
 
 SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "Latin": ("é", "Ergebnis: fünf", "l’été à 15 h 30", "İstanbul’da ğüşöç", "№ 5", "½", "12 cm²", "1.234,56", "«oui»"),
@@ -83,11 +85,6 @@ ROWS: Mapping[str, tuple[str, Any, dict[str, Any]]] = {
     "sums": ("math", r"\sum_{k=1}^{n} k", {}),
 }
 """Scorers of datasets: name -> scorer, answer, options."""
-SMALLER: Mapping[str, dict[str, Any]] = {
-    "futoshiki": {"max_board_size": 6},
-    "knight_swap": {"min_nodes": 9, "min_pieces": 1, "max_pieces": 1},
-    "sokoban": {"max_w": 7, "max_h": 7},
-}
 LIMITS = Limits(wall_s=120.0)
 AT_ONCE = 16
 OF_ONE_SERVER = 13
@@ -102,32 +99,22 @@ class Met:
     killed: Counter[str] = field(default_factory=Counter)
     slow: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: Met) -> None:
-        self.answers += other.answers
-        self.breaches += other.breaches
-        self.killed += other.killed
-        self.slow += other.slow
-
 
 def answers_to(own: str | None) -> list[str]:
     """Honest answers to a question."""
     known = own or "42"
-    changed = (
-        known.upper(),
-        known[:-1],
-        known[::-1],
-        known.replace(" ", "\u00a0"),
-        known.replace("0", "٠"),
-        f"{known}é",
-    )
+    spelt = (known.upper(), known.replace(" ", "\u00a0"), known.replace("0", "٠"))
+    changed = (*spelt, known[:-1], known[::-1], f"{known}é")
     texts = (*(text for script in SCRIPTS.values() for text in script), *ENGLISH, *MATHEMATICS)
     worded = (form % known for form in FRAMES)
     return list(dict.fromkeys(text[: ANSWER_LIMIT - 1] for text in (*worded, *changed, *texts)))
 
 
-async def met(requests: Sequence[QuestionRequest], tasks: Mapping[str, Any], part: slice = slice(None)) -> Met:
-    """What the answers to some questions, or a part of them, meet in one server."""
-    found = Met()
+async def met(
+    requests: Sequence[QuestionRequest], tasks: Mapping[str, Any], part: slice = slice(None), found: Met | None = None
+) -> Met:
+    """What the answers to some questions, or a part of them, meet in one server, added to what was found."""
+    found = found or Met()
     with capture_logs() as said:
         async with Scorer(1, tasks=tasks, limits=LIMITS) as scorer:
             for request in requests:
@@ -138,9 +125,7 @@ async def met(requests: Sequence[QuestionRequest], tasks: Mapping[str, Any], par
                     continue
                 rest = iter(answers_to(question.answer)[part])
                 while some := list(islice(rest, AT_ONCE)):
-                    score = await scorer.score(
-                        question.known_origin(), None, [f"<answer>{one}</answer>" for one in some]
-                    )
+                    score = await scorer.score(question.known_origin(), None, tagged(*some))
                     found.answers += len(some)
                     found.killed[request.full_task] += score.killed
                     found.slow[request.full_task] += score.slow  # type: ignore[assignment]
@@ -189,9 +174,8 @@ def main(chosen: Sequence[str]) -> int:
     whole = Met()
     with tempfile.TemporaryDirectory() as folder:
         for requests, tasks in batches(Path(folder), chosen):
-            found = anyio.run(met, requests, tasks)
-            whole.add(found)
-            print(f"{len(requests)} questions, {found.answers} answers: {found.breaches or 'no breach'}", flush=True)  # noqa: T201
+            anyio.run(met, requests, tasks, slice(None), whole)
+            print(f"{len(requests)} questions; {whole.answers} answers: {whole.breaches or 'no breach'}", flush=True)  # noqa: T201
     killed, slow = ({k: round(v, 2) for k, v in of.items() if v} for of in (whole.killed, whole.slow))
     print(f"{whole.answers} answers, {len(whole.breaches)} breaches, killed {killed}, slow {slow}")  # noqa: T201
     return bool(whole.breaches)

@@ -11,11 +11,6 @@ from swarm.spelling import did_you_mean
 from swarm.tasks.dataset.scorers import CUSTOM, SCORERS, DatasetScorer
 from swarm.tasks.definitions import Parameters, malformed, refuse_unknown
 
-KEYS = (
-    *("sha256", "question", "answer", "answer_after", "scorer", "scorer_sha256", "scoring"),
-    *("held_out", "split", "config"),
-)
-
 
 class DatasetDefinition(msgspec.Struct, frozen=True):
     """One task: which rows it asks, how, and what an answer is worth."""
@@ -50,6 +45,10 @@ class DatasetDefinition(msgspec.Struct, frozen=True):
     def kind(self) -> DatasetScorer:
         """Returns the scorer's declaration."""
         return SCORERS.get(self.scorer, CUSTOM)
+
+
+KEYS = {*DatasetDefinition.__struct_fields__} - {"name", "path", "options"}
+"""What a table says as it is."""
 
 
 def read_definition(name: str, parameters: Parameters) -> DatasetDefinition:

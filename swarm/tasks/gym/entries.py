@@ -130,17 +130,12 @@ def _use(definition: GymDefinition) -> None:
 # ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 def definition_of(name: str, parameters: Parameters) -> GymDefinition:
     """Returns the definition that a table is; the dataset's module has been imported. Raises ConfigError."""
-    dataset = dataset_of(name, parameters)
-    return GymDefinition(name, dataset, _configuration(name, dataset, parameters))
-
-
-def _configuration(name: str, dataset: str, parameters: Parameters) -> dict[str, Any]:
-    """Returns level and parameters in the library's types."""
     from reasoning_gym.factory import CURRICULA, DATASETS
 
+    dataset = dataset_of(name, parameters)
     of_level = _of_level(name, CURRICULA.get(dataset), parameters[LEVEL]) if LEVEL in parameters else {}
     own = {key: value for key, value in parameters.items() if key not in OWN_KEYS}
-    return of_level | _converted(name, DATASETS[dataset][1], own)
+    return GymDefinition(name, dataset, of_level | _converted(name, DATASETS[dataset][1], own))
 
 
 def _of_level(name: str, curriculum_class: Any, level: int) -> dict[str, Any]:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from swarm.tasks.definitions import Parameters, profile_of
-from swarm.tasks.family import Behaviour
+from swarm.tasks.definitions import Parameters
+from swarm.tasks.family import Behaviour, DefinedTasks
 from swarm.tasks.gym import names
 from swarm.tasks.gym.profiles import PROFILES
 from swarm.types import FIRST_FAMILY
 
 
-class ReasoningGym:
-    """The family of the nine tasks, and of any other dataset that a run defines a task of; see swarm.tasks.family."""
+class ReasoningGym(DefinedTasks):
+    """The family of the nine tasks, and of any other dataset that a run defines a task of; see swarm.tasks.family.
+
+    The parameters of these are checked where they are asked first.
+    """
 
     name = FIRST_FAMILY
     packages = (FIRST_FAMILY,)
-
-    def __init__(self, tasks: Mapping[str, Parameters] = MappingProxyType({})) -> None:
-        self._tasks = tasks
 
     @functools.cached_property
     def version(self) -> str:
@@ -32,8 +31,7 @@ class ReasoningGym:
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
         """Ours, each with all nine tasks, and those of the run's own tasks."""
-        own = {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
-        return {profile: tuple(tasks) for profile, tasks in PROFILES.items()} | own
+        return {**{profile: tuple(tasks) for profile, tasks in PROFILES.items()}, **super().profiles()}
 
     def behaviour(self) -> Behaviour:
         from swarm.tasks.gym.questions import GymQuestions
@@ -44,10 +42,6 @@ class ReasoningGym:
         """Returns the definition as it is, if the installed version has its dataset. Raises ConfigError."""
         names.check(name, parameters)
         return dict(parameters)
-
-    def define(self, tasks: Mapping[str, Parameters]) -> ReasoningGym:
-        """This family with these tasks too. Their parameters are checked where they are asked first."""
-        return ReasoningGym(tasks)
 
 
 GYM = ReasoningGym()

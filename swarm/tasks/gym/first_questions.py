@@ -11,7 +11,6 @@ import time
 
 import msgspec
 
-from swarm.errors import ConfigError
 from swarm.tasks import sandbox
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from swarm.tasks.definitions import malformed
@@ -25,68 +24,42 @@ LONGEST_PROMPT = 50_000
 LIMITS = Limits()
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    seconds: float = 0.0
-    prompt: int = 0
-    """Characters."""
-    problem: str = ""
-    """What was raised."""
-
-
-def check(definition: GymDefinition) -> None:
-    """Make the first questions. Raises ConfigError."""
-    made = 0
-    while made < TRIALS:
-        found = _outcomes(definition, range(made, TRIALS))
-        if problem := next(filter(None, map(_problem, found)), None if found else _UNFINISHED):
-            raise _refused(definition, problem)
-        made += len(found)
-
-
 _UNFINISHED = (
     f"a question needs more than {LIMITS.cpu_s} s of processor time, {LIMITS.wall_s:g} s or "
     f"{LIMITS.memory_bytes >> 20} MiB, or files, imports or programs, which are closed to it"
 )
 
 
-def _problem(found: Outcome) -> str | None:
-    if found.problem:
-        return f"reasoning-gym says: {found.problem}"
-    if found.seconds > MOST_CPU_S:
-        return f"a question takes {found.seconds:.2f} s of processor time, more than {MOST_CPU_S} s"
-    if found.prompt > LONGEST_PROMPT:
-        return f"a question has {found.prompt:,} characters, more than {LONGEST_PROMPT:,}"
-    return None
-
-
-def _refused(definition: GymDefinition, problem: str) -> ConfigError:
-    how = ", ".join(f"{key}={value!r:.40}" for key, value in definition.options.items())
-    return malformed(
-        definition.name,
-        f"{problem}; asked was {definition.dataset}({how:.300}): take smaller sizes, or another dataset",
-    )
-
-
-def _outcomes(definition: GymDefinition, seeds: range) -> list[Outcome]:
-    """Returns what a bounded child found before it came to its end, or to that of its limits."""
-    frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
-    return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
+def check(definition: GymDefinition) -> None:
+    """Make the first questions. Raises ConfigError."""
+    made = 0
+    while made < TRIALS:
+        frames = run_bounded(functools.partial(_try, definition, range(made, TRIALS)), LIMITS)
+        if problem := next(filter(None, frames), b"" if frames else _UNFINISHED.encode()):
+            how = ", ".join(f"{key}={value!r:.40}" for key, value in definition.options.items())
+            asked = f"asked was {definition.dataset}({how:.300}): take smaller sizes, or another dataset"
+            raise malformed(definition.name, f"{problem.decode(errors='replace')}; {asked}")
+        made += len(frames)
 
 
 def _try(definition: GymDefinition, seeds: range, emit: Emit) -> None:
+    """Emits what is wrong with each question, empty where nothing is; in a bounded child, until its limits end it."""
     sandbox.enter()
     for seed in seeds:
-        begun = time.process_time()
-        found = _tried(definition, seed)
-        emit(msgspec.msgpack.encode(msgspec.structs.replace(found, seconds=time.process_time() - begun)))
+        emit(_problem(definition, seed).encode(errors="replace"))
 
 
-def _tried(definition: GymDefinition, seed: int) -> Outcome:
+def _problem(definition: GymDefinition, seed: int) -> str:
+    begun = time.process_time()
     try:
         made = entry(definition, seed)
         found = made[1]
         msgspec.msgpack.encode(plain(found["metadata"]))
         score(definition, made, found["answer"] or "")
     except Exception as error:  # noqa: BLE001 - the boundary: what the library raises at these parameters
-        return Outcome(problem=f"{type(error).__name__}: {error!s:.300}")
-    return Outcome(prompt=len(found["question"]))
+        return f"reasoning-gym says: {type(error).__name__}: {error!s:.300}"
+    if (seconds := time.process_time() - begun) > MOST_CPU_S:
+        return f"a question takes {seconds:.2f} s of processor time, more than {MOST_CPU_S} s"
+    if (characters := len(found["question"])) > LONGEST_PROMPT:
+        return f"a question has {characters:,} characters, more than {LONGEST_PROMPT:,}"
+    return ""

@@ -70,19 +70,13 @@ def check(name: str, parameters: Parameters) -> None:
 @functools.cache
 def modules() -> dict[str, str]:
     """Dataset -> its module. Raises ConfigError: reasoning-gym is not installed."""
-    found = {dataset: path for path in _folder().rglob("*.py") if (dataset := _registered(path.read_bytes()))}
-    return {dataset: _module(found[dataset]) for dataset in sorted(found)}
-
-
-def _folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"no package {PACKAGE!r}; install reasoning-gym")
-    return Path(spec.submodule_search_locations[0])
-
-
-def _module(path: Path) -> str:
-    return ".".join((PACKAGE, *path.relative_to(_folder()).with_suffix("").parts))
+    folder = Path(spec.submodule_search_locations[0])
+    found = {dataset: path for path in folder.rglob("*.py") if (dataset := _registered(path.read_bytes()))}
+    parts = {dataset: path.relative_to(folder).with_suffix("").parts for dataset, path in sorted(found.items())}
+    return {dataset: ".".join((PACKAGE, *of)) for dataset, of in parts.items()}
 
 
 def _registered(source: bytes) -> str | None:

@@ -33,61 +33,35 @@ SAPO_TASKS: tuple[str, ...] = (
 )
 """The nine specialties of the paper, in its order."""
 
+
+def _ranges(**ranges: tuple[int, int]) -> dict[str, object]:
+    """Returns the smallest and largest of each size, as the library names them."""
+    smallest: dict[str, object] = {f"min_{size}": least for size, (least, _) in ranges.items()}
+    return smallest | {f"max_{size}": most for size, (_, most) in ranges.items()}
+
+
 _TINY: dict[str, dict[str, object]] = {
-    "base_conversion": {"min_base": 2, "max_base": 4, "min_value": 0, "max_value": 63},
-    "basic_arithmetic": {
-        "min_terms": 2,
-        "max_terms": 3,
-        "min_digits": 1,
-        "max_digits": 1,
-        "operators": ["+", "-"],
-        "allow_parentheses": False,
-        "allow_negation": False,
-    },
-    "arc_1d": {"min_size": 8, "max_size": 8, "num_train": 1},
+    "base_conversion": _ranges(base=(2, 4), value=(0, 63)),
+    "basic_arithmetic": _ranges(terms=(2, 3), digits=(1, 1))
+    | {"operators": ["+", "-"], "allow_parentheses": False, "allow_negation": False},
+    "arc_1d": _ranges(size=(8, 8)) | {"num_train": 1},
     "bf": {"difficulty": 1},
-    "propositional_logic": {
-        "min_vars": 2,
-        "max_vars": 3,
-        "min_statements": 2,
-        "max_statements": 2,
-        "min_complexity": 1,
-        "max_complexity": 2,
-    },
-    "fraction_simplification": {
-        "min_value": 1,
-        "max_value": 9,
-        "min_factor": 2,
-        "max_factor": 9,
-        "styles": ["plain"],
-    },
-    "decimal_arithmetic": {
-        "min_num_decimal_places": 0,
-        "max_num_decimal_places": 1,
-        "min_terms": 2,
-        "max_terms": 2,
-        "precision": 3,
-    },
+    "propositional_logic": _ranges(vars=(2, 3), statements=(2, 2), complexity=(1, 2)),
+    "fraction_simplification": _ranges(value=(1, 9), factor=(2, 9)) | {"styles": ["plain"]},
+    "decimal_arithmetic": _ranges(num_decimal_places=(0, 1), terms=(2, 2)) | {"precision": 3},
     "calendar_arithmetic": {
         "tasks": ["weekday_offset", "is_leap_year"],
         "offset_upper_bound": 7,
         "leap_year_range": 100,
     },
-    "binary_matrix": {"min_n": 2, "max_n": 3, "p_zero": 0.5},
+    "binary_matrix": _ranges(n=(2, 3)) | {"p_zero": 0.5},
 }
 
 _TINY_2: dict[str, dict[str, object]] = _TINY | {
     # from 1 on: the key of 0 in another base is the empty text, which no answer earns
-    "base_conversion": {"min_base": 2, "max_base": 4, "min_value": 1, "max_value": 63},
+    "base_conversion": _ranges(base=(2, 4), value=(1, 63)),
     # of two or three variables, one conclusion for all questions is right in 86 %; of eight, in 25 %
-    "propositional_logic": {
-        "min_vars": 8,
-        "max_vars": 8,
-        "min_statements": 2,
-        "max_statements": 2,
-        "min_complexity": 2,
-        "max_complexity": 2,
-    },
+    "propositional_logic": _ranges(vars=(8, 8), statements=(2, 2), complexity=(2, 2)),
     # "No" is right for three of four years
     "calendar_arithmetic": {"tasks": ["weekday_offset"], "offset_upper_bound": 7},
 }

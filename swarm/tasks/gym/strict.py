@@ -80,6 +80,11 @@ def _form(pattern: str, flags: int = 0) -> Check:
     return lambda answer, _entry: compiled.fullmatch(answer) is not None
 
 
+def _same(read: Callable[[str], Any]) -> Check:
+    """Returns a check that answer and key are read as the same."""
+    return lambda answer, entry: bool(read(answer) == read(str(entry["answer"])))
+
+
 def _number(text: str) -> float | None:
     try:
         found = float(text)
@@ -104,10 +109,6 @@ def _only_number(answer: str, entry: Entry) -> bool:
     if not re.fullmatch(rf"\$?{_NUMBER}", plain := answer.strip().replace(",", ""), re.ASCII):
         return False
     return _number(plain.removeprefix("$")) == _number(entry["answer"])
-
-
-def _roots(answer: str, _entry: Entry) -> bool:
-    return all(_number(part) is not None for part in answer.split(","))
 
 
 def _sorted_numbers(answer: str, entry: Entry) -> bool:
@@ -148,16 +149,14 @@ def _decimal(answer: str, entry: Entry) -> bool:
     return Decimal(answer.strip()) == Decimal(entry["answer"])
 
 
-def _is_no_nan(answer: str, _entry: Entry) -> bool:
-    return "nan" not in answer.lower()
-
-
 # ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 def _makes(target: str | int) -> Check:
     """Returns an expression of + - * / that uses each of the question's numbers once, and is exactly the target."""
 
     def check(answer: str, entry: Entry) -> bool:
-        if not re.fullmatch(r"[\d\s+\-*/()]{1,300}", answer, re.ASCII) or not _uses_its_numbers(answer, entry):
+        if not re.fullmatch(r"[\d\s+\-*/()]{1,300}", answer, re.ASCII):
+            return False
+        if sorted(map(int, re.findall(r"[0-9]{1,9}", answer))) != sorted(entry["metadata"]["numbers"]):
             return False
         wanted = target if isinstance(target, int) else entry["metadata"][target]
         try:
@@ -168,28 +167,7 @@ def _makes(target: str | int) -> Check:
     return check
 
 
-def _uses_its_numbers(answer: str, entry: Entry) -> bool:
-    return sorted(map(int, re.findall(r"[0-9]{1,9}", answer))) == sorted(entry["metadata"]["numbers"])
-
-
-# ── words and lists ─────────────────────────────────────────────────────────────────────────────────────────────────
-def _same_words(answer: str, entry: Entry) -> bool:
-    return answer.lower().split() == str(entry["answer"]).lower().split()
-
-
-def _same_letters(answer: str, entry: Entry) -> bool:
-    return answer.replace(" ", "").strip().lower() == str(entry["answer"]).strip().lower()
-
-
-def _same_list(answer: str, entry: Entry) -> bool:
-    found: list[str] = [word.strip() for word in answer.split(",")]
-    return found == [*entry["metadata"]["sorted_words"]]
-
-
-def _same_json(answer: str, entry: Entry) -> bool:
-    return json.dumps(json.loads(answer)) == json.dumps(json.loads(entry["answer"]))
-
-
+# ── lists ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _lists_of_texts(answer: str, _entry: Entry) -> bool:
     found = json.loads(answer)
     return isinstance(found, list) and all(
@@ -202,10 +180,6 @@ def _colours(answer: str, entry: Entry) -> bool:
     found = json.loads(answer)
     names = {str(vertex) for vertex in entry["metadata"]["puzzle"]["vertices"]}
     return isinstance(found, dict) and found.keys() == names and all(type(colour) is int for colour in found.values())
-
-
-def _same_text(answer: str, entry: Entry) -> bool:
-    return answer.strip().lower() == str(entry["answer"]).strip().lower()
 
 
 # ── moves ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,29 +208,29 @@ _CLOCK = r"\d+:\d{2}(?::\d{2}(?:\.\d+)?)?"
 CHECKS: Mapping[str, Check] = {
     "advanced_geometry": _form(rf"{_NUMBER}\s*°?|\(?\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\)?"),
     "coin_flip": _probability,
-    "complex_arithmetic": _is_no_nan,
+    "complex_arithmetic": lambda answer, _entry: "nan" not in answer.lower(),
     "countdown": _makes("target"),
     "decimal_arithmetic": _decimal,
-    "figlet_font": _same_letters,
+    "figlet_font": _same(lambda text: text.replace(" ", "").strip().lower()),
     "fraction_simplification": _fraction,
-    "game_of_life": _same_json,
-    "game_of_life_halting": _same_text,
+    "game_of_life": _same(lambda text: json.dumps(json.loads(text))),
+    "game_of_life_halting": _same(lambda text: text.strip().lower()),
     "graph_color": _colours,
     "gsm_symbolic": _only_number,
-    "letter_jumble": _same_words,
+    "letter_jumble": _same(lambda text: text.lower().split()),
     "number_format": _candidate,
     "number_sorting": _sorted_numbers,
     "palindrome_partitioning": _lists_of_texts,
-    "polynomial_equations": _roots,
+    "polynomial_equations": lambda answer, _entry: None not in map(_number, answer.split(",")),
     "pool_matrix": _pooled,
     "puzzle24": _makes(24),
     "quantum_lock": _form(r"[A-C](?:\s*(?:→|->|,)?\s*[A-C])*", re.IGNORECASE),
     "rush_hour": _drives,
     "sokoban": _form(r"[LDUR]+"),
-    "spell_backward": _same_text,
+    "spell_backward": _same(lambda text: text.strip().lower()),
     "time_intervals": _form(rf"\d+(?:\s+days?)?|{_CLOCK}|\d+ days, {_CLOCK}"),
     "tower_of_hanoi": _form(rf"{_MOVES}(?:\s*\n\s*{_MOVES})*"),
-    "word_sorting": _same_list,
+    "word_sorting": _same(lambda text: [word.strip() for word in text.split(",")]),
 }
 """Dataset -> what an answer has to be besides."""
 DECIDES = frozenset(

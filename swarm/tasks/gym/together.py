@@ -86,10 +86,6 @@ def table_of_answer(answer: str, known: Names) -> int | None:
         return None
 
 
-def _literals(known: Names) -> set[int]:
-    return {*known.tables.values(), *(known.always & ~one for one in known.tables.values())}
-
-
 def is_right(answer: str, premises: Sequence[str], variables: int) -> bool:
     """Tells whether an answer follows from the statements together, and from none of them alone."""
     known = names(variables)
@@ -120,7 +116,8 @@ def right_conclusions(premises: Sequence[str], variables: int) -> list[str]:
     listed."""
     known = names(variables)
     tables = [table(one, known) for one in premises]
-    if sum(one in _literals(known) for one in tables) > 1:  # `¬P` and `Q`: joined by `∧` they are right, unread
+    literals = {*known.tables.values(), *(known.always & ~one for one in known.tables.values())}
+    if sum(one in literals for one in tables) > 1:  # `¬P` and `Q`: joined by `∧` they are right, unread
         return []
     return [text for text, meaning in conclusions(variables) if _needs_all(meaning, tables)]
 

@@ -38,16 +38,18 @@ class TaskFileError(Exception):
 
 
 class _Task(NamedTuple):
-    file: TaskFile
+    path: Path
+    functions: dict[str, Callable[..., Any]]
+    conversing: Conversing | None
     parameters: dict[str, Any]
+    """What the table says for `draw`."""
 
     def call(self, function: str, *arguments: object, **parameters: object) -> Any:
         """Call a function of the file. Raises TaskFileError for whatever it raises."""
         try:
-            return self.file.functions[function](*arguments, **parameters)
+            return self.functions[function](*arguments, **parameters)
         except Exception as error:  # the boundary: somebody's function may raise anything
-            path = self.file.path
-            raise TaskFileError(f"{path}: {function} failed: {where(error, path)}") from error
+            raise TaskFileError(f"{self.path}: {function} failed: {where(error, self.path)}") from error
 
 
 class PythonQuestions:
@@ -59,9 +61,7 @@ class PythonQuestions:
 
     def prepare(self) -> None:
         """Import all files. Raises ConfigError."""
-        for name, parameters in self._definitions.items():
-            own = {key: value for key, value in parameters.items() if key not in (FILE, DIGEST, WEIGHT)}
-            self._tasks[name] = _Task(load(name, Path(parameters[FILE]), parameters[DIGEST]), own)
+        self._tasks = {name: _load(name, parameters) for name, parameters in self._definitions.items()}
 
     def make(self, origin: Origin) -> Question:
         """Makes the question that `draw` gives. Raises TaskFileError, and ValueError if `draw` gives something else."""
@@ -76,7 +76,7 @@ class PythonQuestions:
     @property
     def conversing(self) -> dict[str, Conversing]:
         """Returns the tasks whose file has `reply`."""
-        return {name: task.file.conversing for name, task in self._tasks.items() if task.file.conversing}
+        return {name: task.conversing for name, task in self._tasks.items() if task.conversing}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
         """Returns the words that `reply` gives, whatever they are. Raises TaskFileError."""
@@ -131,14 +131,9 @@ def digest_of(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-class TaskFile(NamedTuple):
-    path: Path
-    functions: dict[str, Callable[..., Any]]
-    conversing: Conversing | None
-
-
-def load(name: str, path: Path, digest: str) -> TaskFile:
-    """Run the very bytes that have this digest, and return its functions. Raises ConfigError."""
+def _load(name: str, parameters: Parameters) -> _Task:
+    """Runs the very bytes that have the table's digest. Raises ConfigError."""
+    path, digest = Path(parameters[FILE]), parameters[DIGEST]
     text = read(name, path)
     refuse_other(name, str(path), digest, digest_of(text))
     module = ModuleType(f"swarm_task_{digest[:16]}")
@@ -154,7 +149,8 @@ def load(name: str, path: Path, digest: str) -> TaskFile:
         if not callable(getattr(module, function, None)):
             raise malformed(name, f"{path} has no function {function}; see docs/tasks.md, or `swarm task new`")
     how = Conversing(getattr(module, TURNS, 0), getattr(module, READS, "answer")) if converses else None
-    return TaskFile(path, {function: getattr(module, function) for function in functions}, how)
+    own = {key: value for key, value in parameters.items() if key not in (FILE, DIGEST, WEIGHT)}
+    return _Task(path, {function: getattr(module, function) for function in functions}, how, own)
 
 
 def turns_of(path: Path) -> int:

@@ -87,10 +87,8 @@ def test_pauses_double_to_their_bound_and_are_never_shorter_than_asked(
     whole = min(30.0, 0.5 * 2 ** min(failures - 1, 60))
     assert max(whole / 2, min(asked or 0.0, LONGEST_ASKED)) <= pause <= max(whole, LONGEST_ASKED if asked else 0.0)
     assert pause == backoff(0.5, 30.0, failures, seed, 1, 2, asked=asked)
-
-
-def test_requests_of_one_seed_do_not_come_back_together() -> None:
-    assert len({backoff(1.0, 30.0, 1, 7, question, 0, asked=None) for question in range(50)}) == 50
+    others = {backoff(0.5, 30.0, failures, seed, question, 0, asked=None) for question in range(50)}
+    assert len(others) == 50, "requests of one seed do not come back together"
 
 
 # ── breaker ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,22 +99,14 @@ def test_a_breaker_opens_after_failures_in_a_row_rests_longer_each_time_and_clos
     breaker.failed(0.0)
     assert breaker.state(0.0) == "closed"
     breaker.failed(0.0)
-    states = []
-    for now in (0, 9, 10):
-        states.append(breaker.state(now))
-    assert states == ["open", "open", "trial"]
-    breaker.failed(10.0)
-    assert [breaker.state(29.0), breaker.state(30.0)] == ["open", "trial"]
-    breaker.failed(30.0)
-    assert [breaker.state(54.0), breaker.state(55.0)] == ["open", "trial"]
+    for rest_ends in (10.0, 30.0, 55.0):
+        assert [breaker.state(rest_ends - 1.0), breaker.state(rest_ends)] == ["open", "trial"]
+        breaker.failed(rest_ends)
     breaker.succeeded()
     assert breaker.state(55.0) == "closed"
-
-
-def test_a_refusal_of_everything_opens_it_at_once_unless_it_stays_closed() -> None:
-    for breaker, state in ((Breaker(20, 10.0, 10.0), "open"), (Breaker(), "closed")):
-        breaker.failed(0.0, at_once=True)
-        assert breaker.state(0.0) == state
+    for other, state in ((Breaker(20, 10.0, 10.0), "open"), (Breaker(), "closed")):
+        other.failed(0.0, at_once=True)
+        assert other.state(0.0) == state, "by a refusal of everything, at once"
 
 
 # ── a generation in virtual time ──────────────────────────────────────────────────────────────────────────────────────
@@ -181,6 +171,9 @@ def test_throttling_pauses_all_requests_and_counts_as_no_failure() -> None:
         made.failed(step.request, Failure("throttled", "", asked=30.0), now)
         assert made.next(now) == (now + 30.0,)
     assert generation(terms(), limits, 1, 1, 60.0).next(60.0) == (90.0,), "the next generation knows of it"
+    assert generation(terms(patience=20.0), limits, 1, 1, 60.0).next(60.0) == ("patience",), (
+        "a longer one is not waited"
+    )
 
 
 def test_a_server_that_was_down_is_tried_with_one_request_before_the_others_go() -> None:

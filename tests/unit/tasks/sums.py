@@ -1,4 +1,4 @@
-"""A second family, as its manual tells to write one. Its scorer does whatever an answer says."""
+"""A second family, as its manual tells to write one."""
 
 from __future__ import annotations
 
@@ -22,15 +22,6 @@ class Adding:
         return Question(" + ".join(map(str, numbers)), origin, str(sum(numbers)), {"numbers": numbers})
 
     def score(self, question: Question, answer: str) -> float:
-        """Executes what stands behind an exclamation mark: a hole as large as a door."""
-        if answer.startswith("!"):
-            exec(answer[1:], {"__builtins__": __builtins__})
-        if answer.startswith("reward "):
-            return float(answer.removeprefix("reward "))
-        while answer == "hang":
-            pass
-        if answer == "grow":
-            return float(len("x" * 2**31))
         return float(answer == question.answer)
 
 

@@ -20,6 +20,7 @@ from swarm.tasks.answer import ANSWER_LIMIT, extract_answer, has_answer
         ("<answer>1</answer></answer>", "1"),
         ("<answer>1<answer>2</answer>", "2"),
         ("</answer><answer>3</answer>", "3"),
+        ("<answer>" + "7" * ANSWER_LIMIT + "</answer>", "7" * ANSWER_LIMIT),
     ],
 )
 def test_the_answer_is_the_stripped_content_of_the_last_closed_pair(text: str, answer: str) -> None:
@@ -33,16 +34,10 @@ def test_without_a_closed_pair_there_is_no_answer(text: str) -> None:
     assert not has_answer(text)
 
 
-def test_an_answer_longer_than_the_limit_is_an_answer_that_no_scorer_sees() -> None:
-    longest = "<answer>" + "7" * ANSWER_LIMIT + "</answer>"
-    too_long = "<answer>" + "7" * (ANSWER_LIMIT + 1) + "</answer>"
-    assert extract_answer(longest) == "7" * ANSWER_LIMIT
-    assert extract_answer(too_long) is None
-    assert has_answer(too_long)
-
-
-def test_a_lone_surrogate_is_no_valid_answer() -> None:
-    assert extract_answer("<answer>\ud800</answer>") is None
+@pytest.mark.parametrize("answer", ["7" * (ANSWER_LIMIT + 1), "\ud800"], ids=["too long", "no Unicode"])
+def test_an_answer_longer_than_the_limit_or_of_a_lone_surrogate_is_one_that_no_scorer_sees(answer: str) -> None:
+    assert extract_answer(f"<answer>{answer}</answer>") is None
+    assert has_answer(f"<answer>{answer}</answer>")
 
 
 @pytest.mark.parametrize(("text", "end"), [("<answer>", ""), ("</answer>", ""), ("<answer>x", "</answer>")])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -28,7 +26,6 @@ from swarm.types import FIRST_FAMILY, Completion, Origin, Question, RolloutGroup
 from swarm.wire.codec import decode, encode, to_claims, to_groups, to_rollout_file
 from swarm.wire.messages import PolicyInfo, RolloutFile
 from tests.distributions import install
-from tests.patience import PATIENCE
 from tests.unit.node.factories import make_settings
 from tests.unit.tasks.family_contract import (
     is_light_and_its_questions_say_where_they_come_from,
@@ -49,11 +46,8 @@ def asked(settings: Settings) -> tuple[str, ...]:
 # ── what every family keeps ─────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("family", [*FAMILIES, SPEC])
 def test_another_process_makes_and_scores_the_same(family: str) -> None:
+    """Its names are light and plain, too, and its questions say where they come from."""
     makes_and_scores_the_same_elsewhere(family)
-
-
-@pytest.mark.parametrize("family", [*FAMILIES, SPEC])
-def test_its_names_are_light_and_plain_and_its_questions_say_where_they_come_from(family: str) -> None:
     is_light_and_its_questions_say_where_they_come_from(family)
 
 
@@ -110,38 +104,18 @@ def test_a_node_asks_all_tasks_of_its_families_or_those_that_it_names(tmp_path: 
         asked(make_settings(tmp_path, tasks=TASKS))
 
 
-def test_the_packages_of_the_families_are_recorded(tmp_path: Path) -> None:
+def test_the_packages_of_the_families_are_recorded_and_other_families_make_another_experiment(tmp_path: Path) -> None:
     recorded = versions(make_settings(tmp_path, task_families=(SPEC,)))
-    assert "msgspec" in recorded
-    assert FIRST_FAMILY not in recorded
-    assert FIRST_FAMILY in versions()
-
-
-def test_an_experiment_of_other_families_is_another_one(tmp_path: Path) -> None:
+    assert ("msgspec" in recorded, FIRST_FAMILY in recorded, FIRST_FAMILY in versions()) == (True, False, True)
     usual, other = make_settings(tmp_path), make_settings(tmp_path, task_families=BOTH)
     assert "task_families" not in usual.experiment_identity(), "as in files of earlier versions"
     assert other.experiment_identity()["task_families"] == list(BOTH)
 
 
 # ── from a node's draw to its peers' rewards ────────────────────────────────────────────────────────────────────────
-@asynccontextmanager
-async def scoring(*families: str) -> AsyncIterator[Scorer]:
-    with anyio.fail_after(PATIENCE):
-        async with Scorer(1, families, limits=ROOM) as scorer:
-            yield scorer
-
-
 def answered(question: Question, slot: int, *answers: str) -> RolloutGroup:
     completions = tuple(Completion(f"<answer>{answer}</answer>", True) for answer in answers)
     return RolloutGroup("anna", *KEY, slot, question, completions)
-
-
-def published(questions: list[Question], scores: list[GroupScore | ProtocolError], groups: list[RolloutGroup]) -> bytes:
-    scored = []
-    for group, score in zip(groups, scores, strict=True):
-        assert isinstance(score, GroupScore)
-        scored.append(ScoredGroup(group, score.rewards, score.answered))
-    return encode(to_rollout_file(scored, "anna", KEY, 1.0, PolicyInfo(model="m")))
 
 
 def admission(tasks: tuple[str, ...] = TASKS) -> Admission:
@@ -152,12 +126,14 @@ async def annas_file(scorer: Scorer) -> tuple[bytes, list[Question]]:
     """What a node draws, answers and publishes."""
     questions = await scorer.make(AssignedQuestions(42, Universe.of(TASKS, "tiny")).questions("anna", KEY, 6))
     groups = [answered(one, slot, one.answer or "", "?") for slot, one in enumerate(questions)]
-    return published(questions, await score_groups(scorer, groups), groups), questions
+    scores = zip(groups, await score_groups(scorer, groups), strict=True)
+    scored = [ScoredGroup(group, one.rewards, one.answered) for group, one in scores if isinstance(one, GroupScore)]
+    return encode(to_rollout_file(scored, "anna", KEY, 1.0, PolicyInfo(model="m"))), questions
 
 
 def test_a_peer_makes_compares_and_scores_questions_of_two_families_in_one_file() -> None:
     async def main() -> None:
-        async with scoring(*BOTH) as annas, scoring(*reversed(BOTH)) as bens:
+        async with Scorer(1, BOTH, limits=ROOM) as annas, Scorer(1, BOTH[::-1], limits=ROOM) as bens:
             data, questions = await annas_file(annas)
             assert {question.origin.family for question in questions if question.origin} == {FIRST_FAMILY, "sums"}
             file = decode(data, RolloutFile, "anna's")
@@ -175,23 +151,19 @@ def test_a_peer_makes_compares_and_scores_questions_of_two_families_in_one_file(
 
 
 def test_a_family_that_the_reader_was_not_started_with_is_refused_by_name_and_never_imported() -> None:
-    async def reason(scorer: Scorer, origin: Origin) -> str:
+    def reason(families: Families, origin: Origin) -> str:
         with pytest.raises(ProtocolError) as refused:
-            await scorer.score(origin, None, ["<answer>1</answer>"])
+            families.regenerate(origin)
         return refused.value.reason
 
-    async def main() -> None:
-        async with scoring(FIRST_FAMILY) as scorer:
-            for family in ("sums", str(SPEC), "antigravity:FAMILY", "", "x" * 5000):
-                assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", family)) == "unknown_family"
-            with pytest.raises(ProtocolError, match="family must be one of reasoning-gym, got 'sums'"):
-                await scorer.make([QuestionRequest("short", "tiny", 1, family="sums")])
-        async with scoring(OwnCode("tests.unit.tasks.sums:NEXT_SUMS")) as scorer:
-            assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", "sums")) == "gym_version"
-            assert await reason(scorer, Origin("none", "tiny", 1, 0, "2", "sums")) == "unknown_task"
-            assert await reason(scorer, Origin("bf", "tiny", 1, 0, "0.1.25")) == "unknown_family"
-
-    anyio.run(main)
+    for family in ("sums", str(SPEC), "antigravity:FAMILY", "", "x" * 5000):
+        assert reason(Families(), Origin("short", "tiny", 1, 0, "1", family)) == "unknown_family"
+    with pytest.raises(ProtocolError, match="family must be one of reasoning-gym, got 'sums'"):
+        Families().make(QuestionRequest("short", "tiny", 1, family="sums"))
+    next_ = Families([OwnCode("tests.unit.tasks.sums:NEXT_SUMS")])
+    assert reason(next_, Origin("short", "tiny", 1, 0, "1", "sums")) == "gym_version"
+    assert reason(next_, Origin("none", "tiny", 1, 0, "2", "sums")) == "unknown_task"
+    assert reason(next_, Origin("bf", "tiny", 1, 0, "0.1.25")) == "unknown_family"
     assert "antigravity" not in sys.modules
 
 
@@ -201,28 +173,3 @@ def test_the_same_task_of_another_family_is_not_the_question_that_was_drawn() ->
     other = Question("?", msgspec.structs.replace(asked.origin("1"), family="more-sums"))
     refusals = [admission(("sums/short",)).refusals("anna", KEY, [answered(q, 0, "1", "2")])[0] for q in (own, other)]
     assert [refusal and refusal.reason for refusal in refusals] == [None, "outside_universe"]
-
-
-def test_a_scorer_of_ones_own_is_bounded_like_any_other(tmp_path: Path) -> None:
-    marker = tmp_path / "PLANTED"
-    hostile = {
-        f"!open({str(marker)!r}, 'w')": "error",  # its text is not executed at all
-        f"!__import__('os').system('touch {marker}')": "error",
-        "hang": "killed",
-        "grow": "error",
-        "reward nan": "error",
-        "reward 2": "error",
-        "reward x": "error",
-    }
-
-    async def main() -> GroupScore:
-        async with scoring(SPEC) as scorer:
-            (question,) = await scorer.make([QuestionRequest.named("sums/short", "tiny", 1)])
-            texts = [f"<answer>{answer}</answer>" for answer in (*hostile, question.answer, "reward 0.25")]
-            return await scorer.score(question.known_origin(), question.prompt, texts)
-
-    score = anyio.run(main)
-    assert score.rewards == (*[0.0] * len(hostile), 1.0, 0.25)
-    kinds = list(hostile.values())
-    assert (score.killed, score.errors) == (kinds.count("killed"), kinds.count("error"))
-    assert not marker.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 
 import pytest
+import yaml
 
 from swarm.errors import ProtocolError
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
@@ -22,15 +23,13 @@ def test_index_and_seed_choose_the_question() -> None:
     assert len(prompts) == 4
 
 
-def test_generating_and_scoring_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_generating_and_scoring_print_nothing_and_leave_the_decimal_precision(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = decimal.getcontext().prec
     for task in SAPO_TASKS:
         FAMILIES.score(make_question(task, "paper", 4), "1")
     assert capfd.readouterr() == ("", "")
-
-
-def test_generating_leaves_the_decimal_precision_alone() -> None:
-    before = decimal.getcontext().prec
-    make_question("decimal_arithmetic", "tiny", 1)
     assert decimal.getcontext().prec == before
 
 
@@ -67,51 +66,24 @@ def test_tiny_questions_are_mostly_distinct(profile: str, task: str) -> None:
     assert len(prompts) >= 25
 
 
-DATASETS_YAML: dict[str, dict[str, object]] = {
-    "arc_1d": {"min_size": 10, "max_size": 30, "num_train": 3},
-    "basic_arithmetic": {
-        "min_terms": 2,
-        "max_terms": 6,
-        "min_digits": 1,
-        "max_digits": 4,
-        "operators": ["+", "-", "*", "/"],
-        "allow_parentheses": True,
-        "allow_negation": True,
-        "format_style": "natural",
-        "whitespace": "single",
-    },
-    "base_conversion": {"min_base": 2, "max_base": 16, "min_value": 0, "max_value": 1000},
-    "bf": {"difficulty": 1},
-    "binary_matrix": {"min_n": 3, "max_n": 10, "p_zero": 0.25},
-    "calendar_arithmetic": {
-        "year": 2023,
-        "offset_upper_bound": 100,
-        "leap_year_range": 200,
-        "tasks": ["count_days", "weekday_of_date", "is_leap_year", "recurring_event_day"],
-    },
-    "decimal_arithmetic": {
-        "min_terms": 2,
-        "max_terms": 6,
-        "min_num_decimal_places": 1,
-        "max_num_decimal_places": 3,
-        "precision": 5,
-    },
-    "fraction_simplification": {
-        "min_value": 1,
-        "max_value": 100,
-        "min_factor": 2,
-        "max_factor": 100,
-        "styles": ["plain", "latex_frac", "latex_dfrac"],
-    },
-    "propositional_logic": {
-        "min_vars": 2,
-        "max_vars": 4,
-        "min_statements": 2,
-        "max_statements": 4,
-        "min_complexity": 1,
-        "max_complexity": 3,
-    },
-}
+DATASETS_YAML: dict[str, dict[str, object]] = yaml.safe_load("""
+arc_1d: {min_size: 10, max_size: 30, num_train: 3}
+basic_arithmetic:
+  {min_terms: 2, max_terms: 6, min_digits: 1, max_digits: 4, operators: ["+", "-", "*", "/"],
+   allow_parentheses: true, allow_negation: true, format_style: natural, whitespace: single}
+base_conversion: {min_base: 2, max_base: 16, min_value: 0, max_value: 1000}
+bf: {difficulty: 1}
+binary_matrix: {min_n: 3, max_n: 10, p_zero: 0.25}
+calendar_arithmetic:
+  {year: 2023, offset_upper_bound: 100, leap_year_range: 200,
+   tasks: [count_days, weekday_of_date, is_leap_year, recurring_event_day]}
+decimal_arithmetic:
+  {min_terms: 2, max_terms: 6, min_num_decimal_places: 1, max_num_decimal_places: 3, precision: 5}
+fraction_simplification:
+  {min_value: 1, max_value: 100, min_factor: 2, max_factor: 100, styles: [plain, latex_frac, latex_dfrac]}
+propositional_logic:
+  {min_vars: 2, max_vars: 4, min_statements: 2, max_statements: 4, min_complexity: 1, max_complexity: 3}
+""")
 """The numbers of rl-swarm's file of datasets, seeds and sizes left out."""
 
 

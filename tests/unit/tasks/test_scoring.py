@@ -13,19 +13,20 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
+from swarm.node.sharing.verification import all_at_once
 from swarm.tasks import scoring, scoring_process
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
-from swarm.types import Origin, Question
+from swarm.types import FIRST_FAMILY, Origin, Question
 from tests.hostile.exploits import tautology
 from tests.patience import PATIENCE
 from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
+from tests.unit.tasks.serving import Serving, serving, tagged
 
 T = TypeVar("T")
 
@@ -46,22 +47,20 @@ def run(body: Callable[[Scorer], Awaitable[T]], processes: int = 1, limits: Limi
     return anyio.run(main)
 
 
-RunShared = Callable[[Callable[[Scorer], Awaitable[T]]], T]
-
-
 @pytest.fixture(scope="module")
-def run_shared() -> Iterator[RunShared[object]]:
-    """As run, with one scorer for all tests that need no special one: starting a server takes a second."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Scorer(limits=ROOM)) as scorer:
-        yield lambda body: portal.call(body, scorer)
+def shared() -> Iterator[Serving]:
+    """One scorer for all tests that need no special one: starting a server takes a second."""
+    with serving({}, (FIRST_FAMILY,), ROOM) as found:
+        yield found
 
 
 def question(task: str = "basic_arithmetic", profile: str = "tiny", seed: int = 1) -> Question:
     return make_question(task, profile, seed)
 
 
-def tagged(*answers: str) -> list[str]:
-    return [f"I think <answer>{answer}</answer>" for answer in answers]
+def served_by(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Servers are processes that run this code from now on."""
+    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", code))
 
 
 def as_list(asked: Question) -> str:
@@ -69,42 +68,23 @@ def as_list(asked: Question) -> str:
     return str(asked.metadata.get("solution", []))
 
 
-async def gather(*calls: Callable[[], Awaitable[T]]) -> list[T]:
-    """The results of calls made at the same time, in order."""
-    results: dict[int, T] = {}
-
-    async def call(position: int) -> None:
-        results[position] = await calls[position]()
-
-    async with anyio.create_task_group() as tasks:
-        for position in range(len(calls)):
-            tasks.start_soon(call, position)
-    return [results[position] for position in range(len(calls))]
-
-
 async def score(scorer: Scorer, asked: Question, completions: Sequence[str]) -> GroupScore:
     return await scorer.score(asked.origin, asked.prompt, completions)
 
 
-def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and_profile(
-    run_shared: RunShared[list[GroupScore]],
-) -> None:
+def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and_profile(shared: Serving) -> None:
     wrong = ["0", "1", "1/2", "P", "(P ∨ Q)", "Monday", "monday", "Yes", "[[0, 1], [1, 0]]", "0 1\n1 0", "0.5", ""]
     asked = [question(task, profile) for profile in PROFILES for task in SAPO_TASKS]
-
-    async def body(scorer: Scorer) -> list[GroupScore]:
-        texts = [tagged(reference(one), as_list(one), *wrong) for one in asked]
-        return await gather(*(partial(score, scorer, one, own) for one, own in zip(asked, texts, strict=True)))
-
-    for one, group in zip(asked, run_shared(body), strict=True):
-        raw = tuple(FAMILIES.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
-        assert group.rewards == raw, one.origin
+    answers = [[reference(one), as_list(one), *wrong] for one in asked]
+    scores = shared.scores(*((one, tagged(*texts)) for one, texts in zip(asked, answers, strict=True)))
+    for one, texts, group in zip(asked, answers, scores, strict=True):
+        assert group.rewards == tuple(FAMILIES.score(one, answer) for answer in texts), one.origin
         assert group.rewards[0] >= FULL_ANSWER, one.origin
         assert (group.killed, group.errors) == (0, 0), one.origin
         assert (group.question.prompt, group.question.answer) == (one.prompt, one.answer)
 
 
-def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: RunShared[None]) -> None:
+def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(shared: Serving) -> None:
     """Four groups travel together; the second holds a hang, the third is no question of ours."""
     asked = [question(seed=0), question("propositional_logic", "paper"), question(seed=2), question(seed=3)]
     claimed = [asked[0].prompt, asked[1].prompt, "another prompt", asked[3].prompt]
@@ -125,49 +105,36 @@ def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: 
     async def body(scorer: Scorer) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tick)
-            outcomes = await gather(*(partial(one, scorer, which) for which in range(4)))
+            outcomes = await all_at_once([partial(one, scorer, which) for which in range(4)])
             order.append("scored")
         assert outcomes == [((1.0, 0.0, 0.0), 0), ((1.0, 0.0, 0.05), 1), "question_mismatch", ((1.0, 0.0, 0.0), 0)]
 
     start = time.monotonic()
-    run_shared(body)
+    shared.portal.call(body, shared.scorer)
     assert order == ["the node's own work", "scored"]
     assert time.monotonic() - start < ROOM.wall_s
 
 
-def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
-    run_shared: RunShared[GroupScore],
-) -> None:
+def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(shared: Serving) -> None:
     asked = question("fraction_simplification")
     assert FAMILIES.score(asked, "no idea") > 0.0
     completions = ["", "no idea", "<answer>1/2", "<answer>" + "1" * 5_000 + "</answer>", *tagged(reference(asked))]
-    group = run_shared(lambda scorer: score(scorer, asked, completions))
+    group = shared.score(asked, *completions)
     assert group.rewards == (0.0, 0.0, 0.0, 0.0, 1.0)
     assert group.answered == (False, False, False, True, True)
 
 
-def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShared[None]) -> None:
-    good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "version": GYM_VERSION}
-    origins = {"question_mismatch": Origin(**good), "gym_version": Origin(**(good | {"version": "0.0.1"}))}  # type: ignore[arg-type]
-
-    async def reason(call: Awaitable[object]) -> str | None:
-        try:
-            await call
-        except ProtocolError as refusal:
-            return refusal.reason
-        return None
-
-    async def body(scorer: Scorer) -> None:
-        for expected, origin in origins.items():
-            assert await reason(scorer.score(origin, "another prompt", tagged("1"))) == expected
-        for odd in (Origin("bf", "tiny", 2**70, 0, "0.1.25"), Origin("\ud800", "tiny", 1, 0, "0.1.25")):
-            assert await reason(scorer.score(odd, None, tagged("1"))) == "bad_origin"
-        one_unknown = [QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)]
-        assert await reason(scorer.make(one_unknown)) == "unknown_task"
-        unclaimed = await scorer.score(origins["question_mismatch"], None, tagged("1"))
-        assert unclaimed.question == (await scorer.make([QuestionRequest("bf", "tiny", 1)]))[0]
-
-    run_shared(body)
+def test_what_names_no_question_of_ours_is_refused_by_reason(shared: Serving) -> None:
+    good = Origin("bf", "tiny", 1, 0, GYM_VERSION)
+    odd = [Origin("bf", "tiny", 2**70, 0, GYM_VERSION), Origin("\ud800", "tiny", 1, 0, GYM_VERSION)]
+    old = Origin("bf", "tiny", 1, 0, "0.0.1")
+    for origin, reason in ((good, "question_mismatch"), (old, "gym_version"), *((one, "bad_origin") for one in odd)):
+        with pytest.raises(ProtocolError, match=f"^{reason}"):
+            shared.score(Question("another prompt", origin), *tagged("1"))
+    with pytest.raises(ProtocolError, match=r"^unknown_task"):
+        shared.make(QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1))
+    unclaimed = shared.portal.call(shared.scorer.score, good, None, tagged("1"))
+    assert [unclaimed.question] == shared.make(QuestionRequest("bf", "tiny", 1))
 
 
 def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +185,7 @@ def test_a_child_that_is_stopped_is_replaced_and_no_question_is_blamed(monkeypat
         (question,) = await scorer.make([QuestionRequest("bf", "tiny", 1)])
         return question.prompt
 
-    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", STOPPING))
+    served_by(monkeypatch, STOPPING)
     assert run(body, limits=Limits(wall_s=1.0))
 
 
@@ -246,27 +213,25 @@ server.main()
 """
 
 
-USELESS = {
-    "ends at once": ((sys.executable, "-c", "raise SystemExit('no gym here')"), "gave no reply", "no gym here"),
-    "no program": (("/no/such/python",), "cannot start", ""),
-    "no child works": (
-        (sys.executable, "-c", BROKEN_CHILDREN),
-        "no scoring child works on this machine",
-        "Invalid argument",
-    ),
-}
-"""Server -> how it is started, what is said of it, and what of its last words is logged."""
-
-
-@pytest.mark.parametrize("server", USELESS)
+@pytest.mark.parametrize(
+    ("code", "said", "logged"),
+    [
+        ("raise SystemExit('no gym here')", "gave no reply", "no gym here"),
+        (None, "cannot start", ""),
+        (BROKEN_CHILDREN, "no scoring child works on this machine", "Invalid argument"),
+    ],
+    ids=["ends at once", "no program", "no child works"],
+)
 def test_a_server_that_is_of_no_use_is_a_scoring_error_at_the_start_and_its_last_words_are_logged(
-    server: str, monkeypatch: pytest.MonkeyPatch
+    code: str | None, said: str, logged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(_scorer: Scorer) -> None:
         raise AssertionError("never entered")
 
-    command, said, logged = USELESS[server]
-    monkeypatch.setattr(scoring_process, "_COMMAND", command)
+    if code is None:
+        monkeypatch.setattr(scoring_process, "_COMMAND", ("/no/such/python",))
+    else:
+        served_by(monkeypatch, code)
     with capture_logs() as logs, pytest.raises(ScoringError, match=said):
         run(body)
     assert logged in "".join(entry["line"] for entry in logs if entry["event"] == "scorer.stderr")
@@ -292,7 +257,7 @@ def test_a_machine_on_which_children_work_no_more_ends_the_scorer_and_blames_no_
         with pytest.raises(ScoringError):
             await scorer.make([QuestionRequest.named("basic_arithmetic", "tiny", 1)])
 
-    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", BREAKING))
+    served_by(monkeypatch, BREAKING)
     run(body)
 
 

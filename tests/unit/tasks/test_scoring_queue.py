@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import msgspec
 import pytest
 
 from swarm.errors import ScoringError
+from swarm.node.sharing.verification import all_at_once
 from swarm.tasks.bounded import Limits
 from swarm.tasks.scoring import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.tasks.scoring_messages import (
@@ -72,23 +74,18 @@ def with_queue(body: Callable[[ScoringQueue], Awaitable[None]], *servers: Noting
     anyio.run(main)
 
 
-async def ask_all(queue: ScoringQueue, names: list[str]) -> dict[str, str]:
-    """Reply by name, all asked at the same time."""
-    replies: dict[str, str] = {}
+async def ask_all(queue: ScoringQueue, names: list[str]) -> list[str]:
+    """The replies, all asked for at the same time."""
 
-    async def ask(name: str) -> None:
+    async def ask(name: str) -> str:
         try:
             (reply,) = await queue.ask([request(name)])
         except ScoringError as error:
-            replies[name] = str(error)
-        else:
-            assert isinstance(reply, RefusedRequest)
-            replies[name] = reply.reason
+            return str(error)
+        assert isinstance(reply, RefusedRequest)
+        return reply.reason
 
-    async with anyio.create_task_group() as tasks:
-        for name in names:
-            tasks.start_soon(ask, name)
-    return replies
+    return await all_at_once([partial(ask, name) for name in names])
 
 
 def test_what_waits_together_travels_together_in_order_up_to_the_limit_and_each_gets_its_own_reply() -> None:
@@ -96,7 +93,7 @@ def test_what_waits_together_travels_together_in_order_up_to_the_limit_and_each_
     server = NotingServer()
 
     async def body(queue: ScoringQueue) -> None:
-        assert await ask_all(queue, names) == {name: name for name in names}
+        assert await ask_all(queue, names) == names
 
     with_queue(body, server)
     assert [len(batch) for batch in server.batches] == [BATCH_LIMIT, BATCH_LIMIT, 3]
@@ -108,7 +105,7 @@ def test_a_second_server_serves_what_waits_while_the_first_is_busy() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(queue.ask, [request("slow")])
             await anyio.wait_all_tasks_blocked()
-            assert await ask_all(queue, ["quick"]) == {"quick": "quick"}
+            assert await ask_all(queue, ["quick"]) == ["quick"]
             go.set()
 
     go = anyio.Event()
@@ -129,25 +126,19 @@ def test_a_caller_that_gave_up_before_its_turn_is_left_out_and_one_that_gives_up
             go.set()
 
     async def ask_and_note(queue: ScoringQueue, name: str) -> None:
-        replies.update(await ask_all(queue, [name]))
+        replies.extend(await ask_all(queue, [name]))
 
-    go, replies = anyio.Event(), dict[str, str]()
+    go, replies = anyio.Event(), list[str]()
     server = NotingServer(go=go)
     with_queue(body, server)
     assert server.batches == [["sent"], ["patient"]]
-    assert replies == {"patient": "patient"}
+    assert replies == ["patient"]
 
 
-@pytest.mark.parametrize(("losses", "replies"), [(1, {"a": "a", "b": "b"}), (2, {"a": "lost", "b": "lost"})])
-def test_a_lost_batch_is_sent_once_more_and_then_fails_each_of_its_callers(
-    losses: int, replies: dict[str, str]
-) -> None:
-    left = losses
-
+@pytest.mark.parametrize(("losses", "replies"), [(1, ["a", "b"]), (2, ["lost", "lost"])])
+def test_a_lost_batch_is_sent_once_more_and_then_fails_each_of_its_callers(losses: int, replies: list[str]) -> None:
     def loses(batch: RequestBatch) -> list[Reply | Unfinished]:
-        nonlocal left
-        left -= 1
-        if left >= 0:
+        if len(server.batches) <= losses:
             raise ServerLostError("lost")
         return echo(batch)
 
@@ -155,7 +146,7 @@ def test_a_lost_batch_is_sent_once_more_and_then_fails_each_of_its_callers(
 
     async def body(queue: ScoringQueue) -> None:
         assert await ask_all(queue, ["a", "b"]) == replies
-        assert await ask_all(queue, ["c"]) == {"c": "c"}, "the queue goes on"
+        assert await ask_all(queue, ["c"]) == ["c"], "the queue goes on"
 
     with_queue(body, server)
     assert server.batches == [["a", "b"], ["a", "b"], ["c"]]

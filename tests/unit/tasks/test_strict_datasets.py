@@ -66,6 +66,8 @@ def key(question: Question) -> str:
 
 
 # ── what the library pays for in full ───────────────────────────────────────────────────────────────────────────────
+Trick = Callable[[Question], str | None]
+"""A wrong answer to a question; None: not to this one."""
 
 
 def cut_to_24(question: Question) -> str | None:
@@ -90,77 +92,57 @@ def numbers_of(question: Question) -> str:
     return " + ".join(map(str, question.metadata["numbers"]))
 
 
-def of_type(question: Question, kind: str, answer: str) -> str | None:
-    return answer if question.metadata["task_type"] == kind else None
+def key_and(text: str, of: str = "") -> Trick:
+    """The key with a text behind it; of one type of question, where it has types."""
+    return lambda q: f"{key(q)}{text}" if not of or q.metadata["task_type"] == of else None
 
 
-TRICKS: dict[str, Callable[[Question], str | None]] = {
-    "zero": lambda q: "0" if key(q) != "0" else None,
-    "nans": lambda q: str(["NaN"] * len(q.metadata["sorted_numbers"])).replace("'", ""),
-    "nearly sorted": lambda q: str([float(each) + 0.9 for each in q.metadata["sorted_numbers"]]),
-    "unused numbers": lambda q: f"{q.metadata['target']}e0 + 0e0*({numbers_of(q)})",
-    "hexadecimal": lambda q: f"{q.metadata['target']:#x} + 0x0*({numbers_of(q)})",
-    "cut to 24": cut_to_24,
-    "and junk": lambda q: f"{key(q)} junk",
-    "and a letter": lambda q: f"{key(q)}x",
-    "and a word": lambda q: f"{key(q)}, junk",
-    "and another": lambda q: f"{key(q)} or 7",
-    "negated": lambda q: f"-{key(q)}",
-    "larger grid": lambda q: f"{key(q)[:-1]}, [7]]",
-    "one percent off": one_percent_off,
-    "last place off": last_place_off,
-    "told": lambda q: f"Press: {key(q)}",
-    "a bit off": lambda q: f"{float(key(q)) + 0.009}",
-    "days and junk": lambda q: of_type(q, "date", f"{key(q)} or so"),
-    "point and junk": lambda q: of_type(q, "orthocenter", f"{key(q)}, junk"),
-    "list of colours": lambda q: str([*(of := q.metadata["possible_answer"]).values(), *range(len(of))]),
-    "nan": lambda _: "nan",
-    "not both": lambda q: "False" if key(q) == "True" else "True",
-}
-LAX: list[tuple[str, str, dict[str, Any]]] = [
-    ("coin_flip", "zero", {}),
-    ("coin_flip", "zero", {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
-    ("number_sorting", "nans", {}),
-    ("number_sorting", "nearly sorted", {}),
-    ("countdown", "unused numbers", {}),
-    ("countdown", "hexadecimal", {}),
-    ("puzzle24", "cut to 24", {}),
-    ("letter_jumble", "and junk", {}),
-    ("word_sorting", "and a word", {}),
-    ("spell_backward", "and a letter", {"min_word_len": 6, "max_word_len": 6}),
-    ("figlet_font", "and a letter", {"min_word_len": 10, "max_word_len": 10, "static_word": "strawberry"}),
-    ("game_of_life", "larger grid", {"grid_size_x": 4, "grid_size_y": 4, "filled_cells": 6}),
-    ("pool_matrix", "one percent off", {}),
-    ("polynomial_equations", "and a word", {}),
-    ("fraction_simplification", "and junk", {"styles": ["latex_frac"]}),
-    ("decimal_arithmetic", "last place off", {}),
-    ("quantum_lock", "told", {}),
-    ("sokoban", "and junk", {"max_w": 7, "max_h": 7}),
-    ("number_format", "a bit off", {}),
-    ("gsm_symbolic", "and another", {}),
-    ("gsm_symbolic", "negated", {}),
-    ("time_intervals", "days and junk", {}),
-    ("graph_color", "list of colours", {}),
-    ("advanced_geometry", "point and junk", {}),
-    ("complex_arithmetic", "nan", {}),
-    ("game_of_life_halting", "not both", {}),
+def zero(question: Question) -> str | None:
+    return "0" if key(question) != "0" else None
+
+
+LAX: list[tuple[str, Trick, dict[str, Any]]] = [
+    ("coin_flip", zero, {}),
+    ("coin_flip", zero, {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
+    ("number_sorting", lambda q: str(["NaN"] * len(q.metadata["sorted_numbers"])).replace("'", ""), {}),
+    ("number_sorting", lambda q: str([float(each) + 0.9 for each in q.metadata["sorted_numbers"]]), {}),
+    ("countdown", lambda q: f"{q.metadata['target']}e0 + 0e0*({numbers_of(q)})", {}),
+    ("countdown", lambda q: f"{q.metadata['target']:#x} + 0x0*({numbers_of(q)})", {}),
+    ("puzzle24", cut_to_24, {}),
+    ("letter_jumble", key_and(" junk"), {}),
+    ("word_sorting", key_and(", junk"), {}),
+    ("spell_backward", key_and("x"), {"min_word_len": 6, "max_word_len": 6}),
+    ("figlet_font", key_and("x"), {"min_word_len": 10, "max_word_len": 10, "static_word": "strawberry"}),
+    ("game_of_life", lambda q: f"{key(q)[:-1]}, [7]]", {"grid_size_x": 4, "grid_size_y": 4, "filled_cells": 6}),
+    ("pool_matrix", one_percent_off, {}),
+    ("polynomial_equations", key_and(", junk"), {}),
+    ("fraction_simplification", key_and(" junk"), {"styles": ["latex_frac"]}),
+    ("decimal_arithmetic", last_place_off, {}),
+    ("quantum_lock", lambda q: f"Press: {key(q)}", {}),
+    ("sokoban", key_and(" junk"), {"max_w": 7, "max_h": 7}),
+    ("number_format", lambda q: f"{float(key(q)) + 0.009}", {}),
+    ("gsm_symbolic", key_and(" or 7"), {}),
+    ("gsm_symbolic", lambda q: f"-{key(q)}", {}),
+    ("time_intervals", key_and(" or so", of="date"), {}),
+    ("graph_color", lambda q: str([*(of := q.metadata["possible_answer"]).values(), *range(len(of))]), {}),
+    ("advanced_geometry", key_and(", junk", of="orthocenter"), {}),
+    ("complex_arithmetic", lambda _: "nan", {}),
+    ("game_of_life_halting", lambda q: "False" if key(q) == "True" else "True", {}),
 ]
 SLOW = {"advanced_geometry", "figlet_font", "sokoban", "puzzle24", "countdown", "polynomial_equations"}
 
 
-def marked(row: tuple[Any, ...]) -> Any:
-    how = [pytest.mark.engine] if row[0] in SLOW else []
-    return pytest.param(*row, marks=how, id=f"{row[0]}-{row[1]}")
-
-
-@pytest.mark.parametrize(("dataset", "trick", "parameters"), [marked(row) for row in LAX])
+@pytest.mark.parametrize(
+    ("dataset", "trick", "parameters"),
+    [pytest.param(*row, marks=[pytest.mark.engine] if row[0] in SLOW else [], id=row[0]) for row in LAX],
+)
 def test_what_the_library_pays_in_full_for_a_wrong_answer_earns_nothing(
-    dataset: str, trick: str, parameters: dict[str, Any]
+    dataset: str, trick: Trick, parameters: dict[str, Any]
 ) -> None:
     strict = asked(dataset, **parameters)
     for seed in SEEDS:
         question, lax = strict.question(seed), library(dataset, seed, **parameters)
-        if (wrong := TRICKS[trick](question)) is None or lax.made[1]["question"] != question.prompt:
+        if (wrong := trick(question)) is None or lax.made[1]["question"] != question.prompt:
             continue
         assert strict.score(question, wrong) == 0.0, wrong
         assert strict.score(question, key(question)) == 1.0, key(question)
@@ -219,14 +201,6 @@ def test_a_question_whose_key_is_empty_is_drawn_again() -> None:
     made = [asked("base_conversion", **small).question(seed) for seed in SEEDS]
     assert all(question.answer for question in made)
     assert made == [asked("base_conversion", **small).question(seed) for seed in SEEDS], "the same on every node"
-
-
-def test_statements_are_drawn_again_until_something_follows_from_all_of_them_together() -> None:
-    one = asked("propositional_logic")
-    for seed in range(100, 120):
-        question = one.question(seed)
-        assert one.score(question, key(question)) == 1.0
-        assert all(one.score(question, premise) == 0.0 for premise in question.metadata["premises"])
 
 
 @pytest.mark.parametrize("dataset", ["string_insertion", "string_manipulation"])

@@ -64,12 +64,8 @@ def _all(values: Iterable[Any], depth: int) -> list[Any]:
     return [_tagged(value, depth) for value in itertools.islice(values, ITEMS_LIMIT)]
 
 
-def _integer(value: int, _: int) -> Any:
-    return int(value) if -_SMALL < value < _SMALL else ["int", f"{value:x}"]
-
-
 _TAGS: tuple[tuple[Any, Callable[[Any, int], Any]], ...] = (
-    (int, _integer),
+    (int, lambda value, _: int(value) if -_SMALL < value < _SMALL else ["int", f"{value:x}"]),
     (float, lambda value, _: float(value)),
     (str, lambda value, _: ["str", value.encode(errors="surrogatepass")]),
     (bytes, lambda value, _: ["bytes", bytes(value)]),
@@ -89,11 +85,9 @@ def _untagged(sent: Any, depth: int) -> Any:
     if sent is None or isinstance(sent, bool | int | float):
         return sent
     tag, content = sent
-    return _VALUES[tag](content, depth - 1) if tag in _VALUES else _unknown(tag)
-
-
-def _unknown(tag: Any) -> Any:
-    raise NotPlainError(f"an unknown kind of value, {tag!r:.80}")
+    if tag not in _VALUES:
+        raise NotPlainError(f"an unknown kind of value, {tag!r:.80}")
+    return _VALUES[tag](content, depth - 1)
 
 
 def _each(content: Iterable[Any], depth: int) -> list[Any]:

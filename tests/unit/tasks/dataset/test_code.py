@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,9 +21,9 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.dataset.scorers import ScorerRow, unit_tests
 from swarm.tasks.dataset.scorers import plain_values as plain
 from swarm.tasks.registry import Families, complete
-from swarm.tasks.scoring import GroupScore, Scorer
+from swarm.tasks.scoring import GroupScore
 from tests.patience import PATIENCE
-from tests.unit.tasks.dataset.making import json_lines, request, sums
+from tests.unit.tasks.dataset.making import json_lines, sums
 from tests.unit.tasks.serving import serving, tagged
 
 MBPP = {"text": "Write first(s).", "test_list": ['assert first("abc") == "a"', 'assert first("xyz") == "x"']}
@@ -113,14 +112,10 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(score: 
 def test_a_check_function_is_called_with_the_entry_point_and_the_prompt_stands_before_the_answer(score: Score) -> None:
     answers = ["def total(numbers: List[int]): return sum(numbers)", "return sum(numbers)", "def total(n): return 0"]
     assert score("human_eval", answers).rewards == (1, 0, 0)
-
-
-def test_a_partial_reward_is_the_share_of_the_assertions_that_hold(score: Score) -> None:
-    answers = [
+    total = [
         f"def total(numbers): {body}" for body in ("return sum(numbers)", "return 0", "return 2", "raise KeyError")
     ]
-    found = score("partial", answers)
-    assert found.rewards == (1, 0.25, 0.25, 0)
+    assert score("partial", total).rewards == (1, 0.25, 0.25, 0), "in part: the share of the assertions that hold"
 
 
 @pytest.mark.parametrize("task", ITERATIONS)
@@ -242,15 +237,11 @@ def test_answers_that_spin_for_less_than_their_time_cost_their_author_what_they_
         for until in (0.4, 0.45)
     ]
     found = score("mbpp", [*spins, RIGHT])
-    assert found.rewards == (1.0, 1.0, 1.0)
-    assert found.killed == 0
+    assert (found.rewards, found.killed) == ((1.0, 1.0, 1.0), 0)
     assert 0.7 < found.slow < 1.5
-
-
-def test_every_answer_that_never_ends_counts_as_killed(score: Score) -> None:
     hangs = [f"x = {n}\nwhile True: pass" for n in range(2)]
     found = score("mbpp", [*hangs, RIGHT])
-    assert (found.rewards, found.killed) == ((0.0, 0.0, 1.0), 2)
+    assert (found.rewards, found.killed) == ((0.0, 0.0, 1.0), 2), "who never ends counts as killed"
 
 
 @pytest.mark.engine
@@ -265,24 +256,11 @@ def test_groups_of_code_and_of_other_tasks_share_a_batch_and_keep_their_rewards(
     json_lines(tmp_path / "n.jsonl", sums(9))
     numbers = {"dataset": "n.jsonl", "scorer": "number", "answer_after": "####"}
     defined = complete({"code": OF_MBPP, "sums": numbers}, tmp_path)
-    names = ["sums", "code", "sums", "code", "sums"]
-    found: dict[int, GroupScore] = {}
-
-    async def run() -> None:
-        async with Scorer(1, (), defined, limits=Limits(wall_s=30.0)) as scorer:
-            questions = await scorer.make([request(name, defined[name], n) for n, name in enumerate(names)])
-
-            async def one(number: int) -> None:
-                right = RIGHT if names[number] == "code" else questions[number].answer
-                answers = [f"<answer>{text}</answer>" for text in (right, HOSTILE["the end of the process at once"])]
-                found[number] = await scorer.score(questions[number].known_origin(), None, answers)
-
-            async with anyio.create_task_group() as group:
-                for number in range(len(names)):
-                    group.start_soon(one, number)
-
-    anyio.run(run)
-    assert [found[number].rewards for number in range(5)] == [(1.0, 0.0)] * 5
+    with serving(defined, limits=Limits(wall_s=30.0)) as served:
+        questions = [served.question(name, n) for n, name in enumerate(["sums", "code", "sums", "code", "sums"])]
+        rights = [RIGHT if one.task.endswith("code") else str(one.answer) for one in questions]
+        answers = [tagged(right, HOSTILE["the end of the process at once"]) for right in rights]
+        assert [one.rewards for one in served.scores(*zip(questions, answers, strict=True))] == [(1.0, 0.0)] * 5
 
 
 def test_a_machine_without_the_kernels_bars_takes_no_such_task(tmp_path: Path) -> None:

@@ -32,14 +32,12 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
-def write_json_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    json_lines(path, rows)
-
-
 @pytest.mark.parametrize(
-    ("name", "write"), [("q.jsonl", write_json_lines), ("q.csv", write_csv), ("q.parquet", write_parquet)]
+    ("name", "write"), [("q.jsonl", json_lines), ("q.csv", write_csv), ("q.parquet", write_parquet)]
 )
-def test_all_kinds_of_files_ask_the_same_questions(tmp_path: Path, name: str, write: Any) -> None:
+def test_all_kinds_of_files_ask_the_same_questions_each_a_function_of_seed_and_index(
+    tmp_path: Path, name: str, write: Any
+) -> None:
     write(tmp_path / name, sums(20))
     families, parameters = prepared(tmp_path, **NUMBERS | {"dataset": name})
     questions = [families.make(request("mine", parameters, seed)) for seed in range(50)]
@@ -47,14 +45,8 @@ def test_all_kinds_of_files_ask_the_same_questions(tmp_path: Path, name: str, wr
     assert [question.metadata["row"] for question in questions[:5]] == [0, 13, 6, 3, 14]
     assert all(families.score(question, f" {question.answer}.0 ") == 1 for question in questions)
     assert all(families.score(question, "77") == 0 for question in questions)
-
-
-def test_a_question_is_a_function_of_seed_and_index_and_indices_count_on(tmp_path: Path) -> None:
-    json_lines(tmp_path / "q.jsonl", sums(10))
-    families, parameters = prepared(tmp_path, **NUMBERS)
-    asked = [families.make(request("mine", parameters, 5, index)).prompt for index in range(10)]
-    assert len(set(asked)) == 10
-    assert families.make(request("mine", parameters, 5, 10)).prompt == asked[0]
+    asked = [families.make(request("mine", parameters, 5, index)).prompt for index in range(21)]
+    assert (len(set(asked)), asked[20]) == (20, asked[0]), "indices count on"
 
 
 def test_held_out_rows_are_asked_by_judges_alone_and_equal_questions_stay_on_one_side(tmp_path: Path) -> None:
@@ -184,7 +176,9 @@ def test_of_a_folder_config_and_split_choose_files_whose_names_and_bytes_are_its
         prepared(tmp_path, **task | {"split": "dev"})
 
 
-def test_a_dataset_of_the_hub_is_fetched_by_who_begins_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_of_the_hub_is_fetched_by_who_begins_the_run_or_said_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import huggingface_hub
 
     asked: list[dict[str, Any]] = []
@@ -199,18 +193,13 @@ def test_a_dataset_of_the_hub_is_fetched_by_who_begins_the_run(tmp_path: Path, m
     monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path / "cache"))
     _, parameters = prepared(tmp_path, dataset="openai/gsm8k", config="main", split="train")
     assert parameters["dataset"] == str(tmp_path / "cache/swarm/openai--gsm8k")
-    assert asked[0]["repo_id"] == "openai/gsm8k"
-    assert asked[0]["repo_type"] == "dataset"
+    assert (asked[0]["repo_id"], asked[0]["repo_type"]) == ("openai/gsm8k", "dataset")
     assert "main/*.parquet" in asked[0]["allow_patterns"]
 
-
-def test_a_hub_that_is_not_reached_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub
-
-    def snapshot_download(*_: object, **__: object) -> str:
+    def unreachable(*_: object, **__: object) -> str:
         raise OSError("no route to host")
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
     with pytest.raises(ConfigError, match="does not give a dataset of that name: no route to host; fetch it elsewhere"):
         complete({"mine": {"dataset": "openai/gsm8k"}}, tmp_path)
 

@@ -26,16 +26,19 @@ def test_a_file_is_asked_alone_and_scored_by_what_its_answers_are(tmp_path: Path
     (tmp_path / "my questions.jsonl").write_text(rows)
     settings = settings_from(RunFlags(tasks="my questions.jsonl"), {})
     assert list(universe_of(settings).profiles) == ["dataset/my_questions"]
-    assert settings.task_table is not None
-    found = settings.task_table["my_questions"]
+    found = (settings.task_table or {})["my_questions"]
     assert (found["dataset"], found["scorer"]) == (str(tmp_path / "my questions.jsonl"), scorer)
 
 
-def test_files_stand_beside_names(tmp_path: Path) -> None:
+def test_files_stand_beside_names_and_two_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("question,answer\nWho?,I\n")
     (tmp_path / "riddles.py").write_text("def draw(rng): return 'Why?', 'so'\ndef score(q, answer): return 1.0\n")
     settings = settings_from(RunFlags(tasks="mine.csv,binary_matrix,riddles.py"), {})
     assert list(universe_of(settings).profiles) == ["dataset/mine", "binary_matrix", "python/riddles"]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/mine.jsonl").write_text(NUMBERS)
+    with pytest.raises(ConfigError, match=r"the task mine, .* rename"):
+        settings_from(RunFlags(tasks="mine.csv,a/mine.jsonl"), {})
 
 
 def test_a_settings_file_names_files_beside_itself(tmp_path: Path) -> None:
@@ -45,8 +48,7 @@ def test_a_settings_file_names_files_beside_itself(tmp_path: Path) -> None:
     for text in ('tasks = ["mine.jsonl"]', 'tasks = "mine.jsonl"'):
         (folder / "swarm.toml").write_text(text)
         settings = settings_from(RunFlags(config="far/swarm.toml"), {})
-        assert settings.task_table is not None
-        assert settings.task_table["mine"]["dataset"] == str(folder / "mine.jsonl")
+        assert (settings.task_table or {})["mine"]["dataset"] == str(folder / "mine.jsonl")
 
 
 def test_a_place_names_no_file(tmp_path: Path) -> None:
@@ -64,14 +66,6 @@ def test_a_task_of_the_settings_file_keeps_its_name(tmp_path: Path) -> None:
     (tmp_path / "swarm.toml").write_text('[tasks."mine.csv"]\ndataset = "q.jsonl"\n')
     settings = settings_from(RunFlags(config="swarm.toml", tasks="mine.csv"), {})
     assert list(universe_of(settings).profiles) == ["dataset/mine.csv"]
-
-
-def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mine.jsonl").write_text(NUMBERS)
-    with pytest.raises(ConfigError, match=r"the task mine, .* rename"):
-        settings_from(RunFlags(tasks="a/mine.jsonl,b/mine.jsonl"), {})
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.tasks.dataset import strict_json
-from swarm.tasks.dataset.scorers import SCORERS, ScorerFunctions, ScorerRow, number
+from swarm.tasks.dataset.scorers import SCORERS, ScorerFunctions, ScorerRow, json_text, number
 
 
 def row(truth: Any, **options: Any) -> ScorerRow:
@@ -147,10 +146,10 @@ _VALUES = st.recursive(
 def test_json_is_equal_to_itself_and_to_nothing_that_is_written_otherwise(one: Any, other: Any) -> None:
     try:
         written = json.dumps(one)
-        strict_json.loads(written)
+        json_text.loads(written)
     except ValueError:
         return
     assert reward("json", written, json.dumps(one, indent=2)) == 1
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-    assert not same or strict_json.equal(one, other)
-    assert strict_json.equal(one, other) == strict_json.equal(other, one)
+    assert not same or json_text.equal(one, other)
+    assert json_text.equal(one, other) == json_text.equal(other, one)

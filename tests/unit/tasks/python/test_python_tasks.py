@@ -42,12 +42,11 @@ def test_another_file_is_refused_and_not_imported(tmp_path: Path) -> None:
     for attempt in (lambda: complete(tasks, tmp_path), lambda: Families((), tasks).prepare()):
         with pytest.raises(ConfigError, match=r"has SHA-256 .* expected"):
             attempt()
+    assert complete({"mine": {"python": OwnCode("sums.py")}}, tmp_path), "completed, which imports nothing"
     assert not trace.exists()
-
-
-def test_completing_a_definition_imports_nothing(tmp_path: Path) -> None:
-    (tmp_path / "sums.py").write_text("raise SystemExit(7)")
-    assert complete({"mine": {"python": OwnCode("sums.py")}}, tmp_path)
+    file.unlink()
+    with pytest.raises(ConfigError, match=r"cannot read .*sums\.py: No such file"):
+        complete(tasks, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,3 @@ def test_what_a_file_lacks_is_said_with_its_line(tmp_path: Path, text: str, prob
     (tmp_path / "sums.py").write_text(text)
     with pytest.raises(ConfigError, match=rf"(?s)^\[tasks\.mine\]: .*{problem}"):
         prepared(tmp_path, python="sums.py", top=9)
-
-
-def test_no_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot read .*sums\.py: No such file"):
-        prepared(tmp_path, python="sums.py")
