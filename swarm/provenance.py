@@ -180,14 +180,8 @@ def _source(module: OwnCode) -> tuple[str, Path] | None:
 def model_revisions(names: Iterable[str]) -> dict[str, str]:
     """Model -> digest of its files' content, or the commit of the Hugging Face Hub's that the cache of this machine
     has; left out where it has none."""
-    commits = {name: commit for name in names if (commit := _hub_commit(name))}
-    return model_digests(names) | {name: f"commit {commit}" for name, commit in commits.items()}
-
-
-def _hub_commit(name: str) -> str:
-    """Returns the commit that the Hub's client has fetched; empty where it has fetched none."""
-    cached = None if local_folder(name) else cached_folder(name)
-    return cached.name if cached else ""
+    cached = {name: cached_folder(name) for name in names if not local_folder(name)}
+    return model_digests(names) | {name: f"commit {commit.name}" for name, commit in cached.items() if commit}
 
 
 def model_digests(names: Iterable[str]) -> dict[str, str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from swarm.store import base
-from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.checks import CHECKS
 from tests.conformance.promises import PROMISES, Check
 from tests.conformance.worlds import WORLDS

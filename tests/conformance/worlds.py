@@ -175,18 +175,17 @@ class Bucket:
     packs = False
 
     def __init__(self, tmp: Path, undo: ExitStack) -> None:
-        self._bucket = pytest.importorskip("obstore.store").MemoryStore()
+        pytest.importorskip("obstore")
+        from tests.unit.store.bucket.buckets import MemoryBucket
+
+        self._bucket = MemoryBucket()
 
     def open(self, writer: str | None = None) -> Store:
-        from swarm.store.bucket.client import BucketClient
-        from swarm.store.bucket.store import BucketStore
-
-        client = BucketClient(self._bucket, "memory://bucket", pause=lambda seconds: None)
-        return BucketStore(client, "place/experiments/demo", "memory", writer, packs=self.packs)
+        return self._bucket.open(writer, packs=self.packs)
 
     def lay(self, key: str, data: bytes) -> None:
         """An object as it lies there, written by nobody's store."""
-        self._bucket.put(f"place/experiments/demo/{key}", data)
+        self._bucket.write(key, data)
 
     def cut_power(self, writer: str) -> None:
         pass

@@ -110,44 +110,27 @@ def test_a_file_of_a_runs_tasks_is_asked_for_up_to_64_mib(tmp_path: Path, asked:
     assert asked == {keys.TASKS: 64 * MIB}
 
 
-def experiment(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / keys.EXPERIMENT, Recognised(folder).see
+SMALL: dict[str, Callable[[Path], object]] = {
+    keys.EXPERIMENT: lambda file: Recognised(file.parent).see(),
+    "node.json": lambda file: checkpoints.read_state(str(file), "here", "alice", 3),
+    peft_form.CONFIG: lambda file: peft_form.adapter_of(file.parent),
+    "config.json": lambda file: folder_problem(file.parent),
+    "model.safetensors": lambda file: folder_problem(file.parent),
+    "task.py": turns_of,
+}
+"""Files of which little is believed, and who reads them."""
 
 
-def saved_state(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / "node.json", lambda: checkpoints.read_state(f"{folder}/node.json", "here", "alice", 3)
-
-
-def adapter(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / peft_form.CONFIG, lambda: peft_form.adapter_of(folder)
-
-
-def configuration(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / "config.json", lambda: folder_problem(folder)
-
-
-def header(folder: Path) -> tuple[Path, Callable[[], object]]:
-    (folder / "config.json").write_bytes(b"{}")
-    return folder / "model.safetensors", lambda: folder_problem(folder)
-
-
-def python_task(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / "task.py", lambda: turns_of(folder / "task.py")
-
-
-@pytest.mark.parametrize(
-    "door", [experiment, saved_state, adapter, configuration, header, python_task], ids=lambda f: f.__name__
-)
-def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(
-    tmp_path: Path, door: Callable[[Path], tuple[Path, Callable[[], object]]]
-) -> None:
-    file, read = door(tmp_path)
+@pytest.mark.parametrize("name", SMALL)
+def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.json").write_bytes(b"{}")
+    file = tmp_path / name
     file.write_bytes(struct.pack("<Q", 1 << 29))  # of weights: how long the header is
     os.truncate(file, 1 << 30)
     tracemalloc.start()
     try:
         with suppress(SwarmError):
-            read()
+            SMALL[name](file)
         assert tracemalloc.get_traced_memory()[1] < 8 * MIB
     finally:
         tracemalloc.stop()

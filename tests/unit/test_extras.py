@@ -70,18 +70,6 @@ def test_a_checkout_that_is_not_installed_is_installed_with_the_extra(monkeypatc
     assert installed_by("bucket").endswith(f'-m pip install -e "{ROOT}[bucket]"')
 
 
-def test_where_an_environment_is_made_anew_swarm_comes_from_the_clone() -> None:
-    made = [
-        (file.name, line)
-        for file, text in texts()
-        for line in text.splitlines()
-        if re.search(r"-m venv.*pip install", line)
-    ]
-    assert made
-    for file, line in made:
-        assert 'pip install ".[' in line, f"{file}: {line}"
-
-
 def test_who_has_no_cryptography_is_told_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,7 @@ def test_a_command_of_a_page_is_one_that_swarm_takes(page: str, line: str) -> No
     app.parse_args(words[words.index("swarm") + 1 :], exit_on_error=False, print_error=False)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: _name(page))
+@pytest.mark.parametrize("page", [*PAGES, *(ROOT / "swarm" / "wire").glob("*.md")], ids=lambda page: _name(page))
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     for target, anchor in LINK.findall(page.read_text("utf-8")):
         file = (page.parent / target).resolve() if target else page

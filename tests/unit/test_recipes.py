@@ -128,18 +128,14 @@ def test_a_task_family_is_added(tree: Tree) -> None:
 
 
 def test_a_store_is_added(tree: Tree, tmp_path: Path) -> None:
-    shelf = '''"""A folder whose name ends in `.shelf`, and whose files have names of their own."""
+    shelf = '''"""A folder whose name ends in `.shelf`."""
 
-from swarm.store.base import Blob
 from swarm.store.folder.place import FolderPlace
 from swarm.store.folder.store import FolderStore
 
 
 class ShelfStore(FolderStore):
     """As a folder's."""
-
-    def get(self, key: str, limit: int) -> Blob:
-        return super().get(key, limit)
 
 
 class ShelfPlace(FolderPlace):

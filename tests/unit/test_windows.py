@@ -49,17 +49,16 @@ print(json.dumps(answers))
 IMPORTS = """
 import importlib, pkgutil, sys
 from tests import windows
-windows.pretend(*(windows.ANALYSIS if "analysis" in sys.argv else ()))
+windows.pretend()
 import swarm
 left_out = ("__main__", "swarm.policy", "swarm.plugins.lab.warmup", "swarm.plugins.lab.mean_weights")
-left_out += ("swarm.planner.trace",)
+left_out += ("swarm.planner.trace", "swarm.plugins.study")
 left_out += tuple(f"swarm.plugins.sinks.{kind}" for kind in ("tensorboard", "trackio", "wandb"))  # extras
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]
 names = [name for name in names if not any(word in name for word in left_out)]
-chosen = [name for name in names if ("swarm.plugins.study" in name) == ("analysis" in sys.argv)]
-for name in chosen:
+for name in names:
     importlib.import_module(name)
-print(len(chosen))
+print(len(names))
 """
 
 
@@ -86,8 +85,8 @@ def answers(there: str, *commands: list[str], analysis: bool = False, folder: Pa
     return [Answer(*each) for each in json.loads(lines[-1])]
 
 
-def both(*commands: list[str], analysis: bool = False) -> tuple[list[Answer], list[Answer]]:
-    return answers("windows", *commands, analysis=analysis), answers("this", *commands, analysis=analysis)
+def both(*commands: list[str]) -> tuple[list[Answer], list[Answer]]:
+    return answers("windows", *commands), answers("this", *commands)
 
 
 def test_the_names_that_windows_lacks_are_those_of_the_documentation() -> None:

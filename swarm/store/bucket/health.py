@@ -56,7 +56,7 @@ class BucketHealth(Health):
         self._client = client
         self._probe = probe
         self._root = root
-        self.trial = BucketStore(client, probe, "trial", "doctor")
+        self.trial = BucketStore(client, probe, "doctor")
         self.tried: list[str] = []
         """Names of all objects that may be there by these trials."""
         self.there = there

@@ -128,11 +128,7 @@ def holds_bundles(key: str) -> bool:
 
 def is_odd(name: str) -> bool:
     """Tells whether no request but a listing could name such an object: nobody's who means well."""
-    return any(map(_is_odd_part, name.split("/")))
-
-
-def _is_odd_part(part: str) -> bool:
-    return part in ("", ".", "..") or bool(_UNNAMEABLE.search(part))
+    return any(part in ("", ".", "..") or _UNNAMEABLE.search(part) for part in name.split("/"))
 
 
 def is_data(rest: str) -> bool:
@@ -173,13 +169,12 @@ MOST_PAGES = MOST_NAMES // PAGE
 """Requests of one listing; a flood beyond that is not seen whole."""
 
 
-def objects(client: Objects, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
-    """Yields all objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of
-    them.
+def objects(client: Objects, prefix: str) -> Iterator[ObjectMeta]:
+    """Yields all objects below a prefix, in the server's order, at most MOST_NAMES of them.
 
     Odd ones are left out, as in all that lists here.
     """
-    walk = Walk(client, prefix, after)
+    walk = Walk(client, prefix)
     while (found := walk.next()) is not None:
         yield found
 
@@ -217,13 +212,6 @@ class Walk:
             if not start and slash and not is_odd(below):
                 return found
 
-    def _unreadable(self, start: str) -> StoreError:
-        where = self._client.describe(self._prefix)
-        return StoreError(
-            f"cannot list {where}: a name that begins with {start[:200]!r} has empty parts, "
-            "`..` or control characters, and hides others. Remove that object by the provider's tools"
-        )
-
     def _turn(self) -> bool:
         """Ask for the next page, or for one behind what cannot be named; False: there is none."""
         self._left -= 1
@@ -232,7 +220,11 @@ class Walk:
         except OddNameError as error:
             behind = behind_odd(str(error), self._prefix)
             if behind <= self._after:
-                raise self._unreadable("".join(odd_part(str(error)))) from None
+                raise StoreError(
+                    f"cannot list {self._client.describe(self._prefix)}: a name that begins with "
+                    f"{''.join(odd_part(str(error)))[:200]!r} has empty parts, `..` or control characters, and hides "
+                    "others. Remove that object by the provider's tools"
+                ) from None
             self.leap(behind)
             return True
         if page is None:

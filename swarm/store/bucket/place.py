@@ -76,7 +76,7 @@ class BucketPlace(ObjectsPlace):
         from swarm.store.bucket.store import BucketStore
 
         root = "/".join(filter(None, (self.prefix, folder)))
-        return BucketStore(self.objects(), root, self._url.scheme, writer, packs=bool(self._url.compress))
+        return BucketStore(self.objects(), root, writer, packs=bool(self._url.compress))
 
     def objects(self) -> BucketClient:
         from swarm.store.bucket.client import BucketClient

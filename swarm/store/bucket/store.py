@@ -37,21 +37,17 @@ from swarm.wire import keys
 class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
-    def __init__(
-        self, client: Objects, root: str, kind: str, writer: str | None = None, *, packs: bool = False
-    ) -> None:
+    def __init__(self, client: Objects, root: str, writer: str | None = None, *, packs: bool = False) -> None:
         """Asks nothing of the bucket yet.
 
         Args:
             root: start of all names, such as `prefix/experiments/mine`.
-            kind: as of Facts.
             writer: who writes here, a name that no other process has; None: nobody, this store only reads.
             packs: what it writes is packed, see packing.py.
         """
         self._client = client
         self._packs = packs
         self._root = root
-        self._kind = kind
         self._writer = writer
         self._growing: dict[str, GrowingWriter] = {}
         self._bundle: tuple[str, bundles.BundleManifest | None] = ("", None)

@@ -141,7 +141,7 @@ def reached(place: Within, grown: list[Within] | None = None) -> Iterator[tuple[
         OSError: as opened_folder; EINVAL for a name that the system would take apart.
     """
     if place.by_path:
-        yield _named(_walked(place.parent) if grown is None else _made(place.parent), place.name), None
+        yield _named(_walked(place.parent, make=grown is not None), place.name), None
         return
     with opened_folder(place.parent, grown) as folder:
         yield place.name, folder
@@ -184,7 +184,7 @@ def open_beneath(file: Within, flags: int, mode: int = 0o666, folder: int | None
 def make_folder(folder: Within) -> list[Within]:
     """mkdir -p in an experiment; returns the folders that got a new entry by that. Raises OSError."""
     if folder.by_path:
-        _made(folder)
+        _walked(folder, make=True)
         return []
     grown: list[Within] = []
     with opened_folder(folder, grown):
@@ -459,31 +459,23 @@ def _remove_tree_by_path(place: Within) -> None:
             os.unlink(path)
 
 
-def _walked(place: Within) -> str:
+def _walked(place: Within, *, make: bool = False) -> str:
     """Returns the path of a place, seen to have no link on the way or at its end.
+
+    Args:
+        make: the folders that are missing.
 
     Raises:
         FileNotFoundError: it is not there.
         OSError: ELOOP for a link, EINVAL for a name that the system would take apart.
     """
     path = native(place.chosen)
-    os.stat(path)
+    os.makedirs(path, exist_ok=True) if make else os.stat(path)
     for name in place.steps:
         path = _named(path, name)
-        if _leads_elsewhere(os.lstat(path)):
-            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
-    return path
-
-
-def _made(folder: Within) -> str:
-    """Returns a folder's path and makes the folder if it is missing. Raises OSError (ELOOP) where a link stands on the
-    way."""
-    path = native(folder.chosen)
-    os.makedirs(path, exist_ok=True)
-    for name in folder.steps:
-        path = _named(path, name)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
+        if make:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
         if _leads_elsewhere(os.lstat(path)):
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
     return path

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
+from tests.conformance.promises import names
 from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore, Killed, Step, Version
 from tests.doubles.memory import MemoryPlace
 
@@ -38,9 +37,6 @@ class Planned(Faults):
     def kept(self, version: Version) -> float:
         return self.share
 
-    def hints(self, reader: str) -> Sequence[float]:
-        return (0.0,)
-
     def reached(self, name: str) -> None:
         self.after_death.append(name)
 
@@ -66,10 +62,6 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-def names(store: FaultyStore, prefix: str) -> list[str]:
-    return [entry.name for entry in store.list(prefix).entries]
 
 
 def test_a_late_write_is_seen_late_by_others_and_at_once_by_its_writer(world: World) -> None:

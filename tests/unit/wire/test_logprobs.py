@@ -34,8 +34,8 @@ ids_lists = st.lists(st.integers(0, 3) | odd_values, max_size=3)
 logprob_lists = st.lists(st.floats(-9, 0) | st.integers(-9, 0) | odd_values, max_size=3)
 
 
-def completion(tokens: list[tuple[int, float]], text: str = "14") -> Completion:
-    return Completion(text, True, tuple(token for token, _ in tokens), tuple(logprob for _, logprob in tokens))
+def completion(tokens: list[tuple[int, float]]) -> Completion:
+    return Completion("14", True, tuple(token for token, _ in tokens), tuple(logprob for _, logprob in tokens))
 
 
 def published(*completions: Completion, with_logprobs: bool = True) -> bytes:

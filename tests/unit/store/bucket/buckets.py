@@ -25,7 +25,7 @@ class MemoryBucket:
 
     def open(self, writer: str | None = None, *, packs: bool = False) -> BucketStore:
         client = BucketClient(self.objects, ADDRESS, pause=self.paused.append, chance=lambda: 1.0)
-        return BucketStore(client, ROOT, "s3", writer, packs=packs)
+        return BucketStore(client, ROOT, writer, packs=packs)
 
     def names(self, prefix: str = "") -> list[str]:
         """Of all objects, relative to the experiment."""

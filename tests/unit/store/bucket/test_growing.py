@@ -158,21 +158,16 @@ def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_was_or_
     assert reader.facts().spent.requests["list"] == listings
 
 
-def test_what_is_gone_from_the_middle_is_left_out() -> None:
+@pytest.mark.parametrize("between", [b"", b"x" * 100], ids=["gone", "too large to be ours"])
+def test_what_is_gone_from_the_middle_or_cannot_be_ours_is_left_out(
+    between: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket = MemoryBucket()
-    bucket.write(segment(0), b"one\n")
-    bucket.write(segment(100), b"two\n")
-    assert whole(bucket) == [b"one", b"two"]
-    assert whole(bucket, limit=2) == [b"one", b"two"]
-
-
-def test_a_segment_too_large_to_be_ours_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = MemoryBucket()
-    bucket.write(segment(0), b"one\n")
-    bucket.write(segment(4), b"x" * 100)
-    bucket.write(segment(104), b"two\n")
+    for start, data in ((0, b"one\n"), (4, between), (104, b"two\n")):
+        if data:
+            bucket.write(segment(start), data)
     monkeypatch.setattr(growing, "MOST_PER_APPEND", 50)
-    assert whole(bucket) == [b"one", b"two"]
+    assert whole(bucket) == whole(bucket, limit=2) == [b"one", b"two"]
 
 
 def test_a_file_put_as_one_object_is_read_and_becomes_a_segment_when_it_grows() -> None:

@@ -37,25 +37,17 @@ def test_the_listing_goes_on_behind_what_cannot_be_named_unless_that_might_hide_
     assert {said: behind_odd(HEAD + said, "pre/peers") for said in BEHIND} == BEHIND
 
 
-def test_a_growing_file_is_one_entry_of_the_total_size() -> None:
-    bucket = MemoryBucket()
+def test_a_growing_file_is_one_entry_of_the_total_size_and_has_another_tag_after_each_append() -> None:
+    bucket, written, tags = MemoryBucket(), b"", set[str]()
     anna = bucket.open("anna")
     for record in (b"one", b"two", b"three"):
         anna.append_records(LOG, [record], durable=True)
-    (entry,) = bucket.open().list("logs/anna", tags=True).entries
-    assert entry[:3] == ("metrics.jsonl", Kind.FILE, len(b"one\ntwo\nthree\n"))
-    assert bucket.open().stat(LOG) == entry
-    assert len(bucket.names("logs/anna")) == 3
-
-
-def test_a_tag_of_a_growing_file_is_another_one_after_each_append() -> None:
-    bucket = MemoryBucket()
-    anna, tags = bucket.open("anna"), []
-    for _ in range(3):
-        anna.append_records(LOG, [b"one", b"two"], durable=True)
-        anna.append_records(LOG, [b"other"], durable=True)
-        tags += [entry.tag for entry in bucket.open().list("logs/anna", tags=True).entries]
-    assert len({*tags}) == 3
+        (entry,) = bucket.open().list("logs/anna", tags=True).entries
+        written += record + b"\n"
+        assert entry == ("metrics.jsonl", Kind.FILE, len(written), entry.tag)
+        assert bucket.open().stat(LOG) == entry
+        tags.add(entry.tag)
+    assert len(tags) == len(bucket.names("logs/anna")) == 3
 
 
 def test_odd_objects_of_strangers_are_not_listed_and_no_segments() -> None:

@@ -67,18 +67,16 @@ FOLDERS = ["rollouts", "rollouts/round_9", "rollouts/round_9/stage_0"]
 
 
 @pytest.mark.parametrize("link", FOLDERS)
-def test_several_files_behind_a_linked_folder_are_refused(tmp_path: Path, link: str) -> None:
+def test_what_lies_behind_a_linked_folder_is_refused_and_not_listed(tmp_path: Path, link: str) -> None:
     layout, _ = vandalized(tmp_path, link=link)
     read = get_many(layout.run.store, [keys.rollout(KEY, "anna"), keys.rollout(KEY, "ben")], 1000)
     assert [isinstance(one, ProtocolError) and one.reason for one in read] == ["not_a_file"] * 2
-
-
-@pytest.mark.parametrize("link", FOLDERS)
-@pytest.mark.parametrize("tags", [True, False])
-def test_a_linked_folder_is_not_listed(tmp_path: Path, link: str, tags: bool) -> None:
-    layout, _ = vandalized(tmp_path, link=link)
-    with pytest.raises(StoreError, match="a symbolic link, which is not followed"):
-        layout.run.store.list(keys.rollouts(KEY), tags=tags)
+    for tags in (True, False):
+        with pytest.raises(StoreError, match="a symbolic link, which is not followed"):
+            layout.run.store.list(keys.rollouts(KEY), tags=tags)
+    if link != "rollouts":
+        assert count_files(layout.run.store, keys.ROLLOUTS) == ({}, [link])
+        assert count_stage(layout.run.store, keys.rollouts(KEY)) == (set(), [keys.rollouts(KEY)])
 
 
 @pytest.mark.parametrize("link", [*FOLDERS, ".tmp", ".tmp/anna"])
@@ -102,13 +100,6 @@ def test_a_log_behind_a_linked_folder_has_no_lines(tmp_path: Path, link: str) ->
     assert list(lines_of(layout.run.store, keys.metrics("anna"))) == []
     rows = read_rows(layout.run, "anna")
     assert (rows.rows, rows.junk, rows.torn) == ([], 0, False)
-
-
-@pytest.mark.parametrize("link", ["rollouts/round_9", "rollouts/round_9/stage_0"])
-def test_a_linked_folder_is_a_stray_where_folders_are_counted(tmp_path: Path, link: str) -> None:
-    layout, _ = vandalized(tmp_path, link=link)
-    assert count_files(layout.run.store, keys.ROLLOUTS) == ({}, [link])
-    assert count_stage(layout.run.store, keys.rollouts(KEY)) == (set(), [keys.rollouts(KEY)])
 
 
 @pytest.mark.parametrize("link", ["checkpoints", "checkpoints/round_5", "checkpoints/round_5/anna"])
@@ -183,9 +174,8 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_place_of_a_rounds_folder_goes_when_somebody_publishes_there(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+    layout = Layout(tmp_path, "demo")
     layout.rollouts.mkdir(parents=True)
-    (layout.rollouts / "round_3").write_bytes(b"in the way")
-    target = layout.rollout_file(RoundKey(3), "alice")
-    layout.put(target, b"{}", "alice")
-    assert target.read_bytes() == b"{}"
+    (layout.rollouts / "round_9").write_bytes(b"in the way")
+    layout.put(layout.rollout_file(KEY, "anna"), b"{}", "anna")
+    assert layout.rollout_file(KEY, "anna").read_bytes() == b"{}"

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,11 @@ import pytest
 
 from swarm.errors import StoreError
 from swarm.store.folder.store import FolderStore
+from tests.conformance.promises import BUNDLE, KEY, LOG, content, filled, reading
 from tests.patience import PATIENCE
 
 CALLS = ("open", "mkdir", "write", "fsync", "close", "replace", "link", "unlink", "rmdir", "ftruncate")
 OLD, NEW = b"old " * 1000, b"new " * 1000
-KEY, LOG, BUNDLE = "rollouts/round_3/stage_0/anna.json", "logs/anna/metrics.jsonl", "checkpoints/round_5/anna"
 
 
 class Death(BaseException):
@@ -61,32 +62,22 @@ def die_at_once() -> None:
     os._exit(9)
 
 
-def filled(data: bytes) -> Callable[[Path], None]:
-    def fill(folder: Path) -> None:
-        (folder / "model").mkdir()
-        for name in ("node.json", "model/weights"):
-            (folder / name).write_bytes(data)
-
-    return fill
+def put_bundle(data: bytes) -> Callable[[FolderStore], None]:
+    return lambda store: store.put_bundle(BUNDLE, filled(weights=data))
 
 
 def bundle(store: FolderStore) -> object:
-    try:
-        with store.open_bundle(BUNDLE) as folder:
-            return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    except FileNotFoundError:
-        return None
+    with suppress(FileNotFoundError):
+        return content(store, BUNDLE)
+    return None
 
 
 def file(store: FolderStore) -> object:
-    try:
-        return store.get(KEY, 1 << 20).data
-    except FileNotFoundError:
-        return None
+    return reading(store, KEY)
 
 
 def whole(data: bytes) -> object:
-    return {"node.json": data, "model/weights": data}
+    return {"weights": data, "model/weights": data}
 
 
 class Case(NamedTuple):
@@ -105,17 +96,9 @@ CASES = {
     "a new file": Case(lambda s: s.put(KEY, NEW), file, None, NEW),
     "a file in the place of another": Case(lambda s: s.put(KEY, NEW), file, OLD, NEW, lambda s: s.put(KEY, OLD)),
     "a first file": Case(lambda s: s.put(KEY, NEW, if_absent=True), file, None, NEW, again=False),
-    "a new bundle": Case(lambda s: s.put_bundle(BUNDLE, filled(NEW)), bundle, None, whole(NEW)),
-    "a bundle in the place of another": Case(
-        lambda s: s.put_bundle(BUNDLE, filled(NEW)),
-        bundle,
-        whole(OLD),
-        whole(NEW),
-        lambda s: s.put_bundle(BUNDLE, filled(OLD)),
-    ),
-    "a bundle that goes": Case(
-        lambda s: s.remove_prefix(BUNDLE), bundle, whole(OLD), None, lambda s: s.put_bundle(BUNDLE, filled(OLD))
-    ),
+    "a new bundle": Case(put_bundle(NEW), bundle, None, whole(NEW)),
+    "a bundle in the place of another": Case(put_bundle(NEW), bundle, whole(OLD), whole(NEW), put_bundle(OLD)),
+    "a bundle that goes": Case(lambda s: s.remove_prefix(BUNDLE), bundle, whole(OLD), None, put_bundle(OLD)),
     "records": Case(
         lambda s: s.append_records(LOG, [b"two", b"three"], durable=True),
         lambda s: s.read_records(LOG).records,

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.listing import entries, nodes_in, rounds_in
-from swarm.store.folder import fetch
 from swarm.store.folder.store import FolderStore
 
 LIMIT = 1000
@@ -105,10 +104,3 @@ def test_no_name_that_a_file_system_can_hold_breaks_a_listing(names: set[bytes])
         listed = set(names_in(Path(folder)))
         assert {os.fsencode(name) for name in listed} <= set(made)
         assert nodes_in(FolderStore(Path(folder)), "") <= {name.removesuffix(".json") for name in listed}
-
-
-def test_the_listing_of_a_flooded_folder_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "MOST_NAMES", 10)
-    for number in range(20):
-        (tmp_path / f"{number}.json").touch()
-    assert len(names_in(tmp_path)) == 10

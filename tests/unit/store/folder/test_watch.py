@@ -18,12 +18,12 @@ import watchfiles
 from anyio.streams.memory import MemoryObjectReceiveStream
 from structlog.testing import capture_logs
 
-from swarm.store import wake_ups as waking
 from swarm.store.folder import watch
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.store.folder.store import FolderStore
 from swarm.store.folder.watch import Newest, watched_folders
 from swarm.store.health import NEWEST_WATCHED, FileSystem
+from swarm.store.wake_ups import wake_ups
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +33,9 @@ SOON = 0.05
 Wakes = MemoryObjectReceiveStream[None]
 
 
-def wake_ups(folder: Path, interval: float, *, events: bool = True) -> AbstractAsyncContextManager[Wakes]:
+def woken(store: FolderStore, prefix: str, interval: float, **more: Any) -> AbstractAsyncContextManager[Wakes]:
     """As whoever works with a store is woken."""
-    return waking.wake_ups(FolderStore(folder.parent, "test"), [folder.name], interval, anyio.sleep, hints=events)
+    return wake_ups(store, [prefix], interval, anyio.sleep, hints=True, **more)
 
 
 @asynccontextmanager
@@ -62,6 +62,12 @@ async def wait_for(file: Path, wakes: Wakes) -> None:
         async for _ in wakes:
             if await anyio.Path(file).exists():
                 return
+
+
+async def appears(file: Path, wakes: Wakes) -> None:
+    """Make a file, and be woken for it."""
+    await anyio.Path(file).touch()
+    await wait_for(file, wakes)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -134,8 +140,7 @@ async def test_while_a_failed_watcher_waits_folders_are_looked_at(
     monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
     async with hints(tmp_path) as wakes:
         for number in range(3):
-            (tmp_path / f"{number}.json").touch()
-            await wait_for(tmp_path / f"{number}.json", wakes)
+            await appears(tmp_path / f"{number}.json", wakes)
 
 
 @pytest.mark.parametrize("call", ["wait event sleep", "wait fail", "wait end", "wait panic"])
@@ -165,11 +170,10 @@ async def test_who_floods_a_folder_with_names_is_looked_after_less_often(
 async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_found_all_the_same(
     tmp_path: Path,
 ) -> None:
-    async with wake_ups(tmp_path, SOON) as wakes:
+    async with woken(FolderStore(tmp_path.parent, "test"), tmp_path.name, SOON) as wakes:
         (tmp_path / os.fsdecode(b"\xff\xfe.json")).touch()
         for number in range(3):
-            (tmp_path / f"{number}.json").touch()
-            await wait_for(tmp_path / f"{number}.json", wakes)
+            await appears(tmp_path / f"{number}.json", wakes)
 
 
 async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
@@ -208,8 +212,7 @@ async def test_while_nothing_happens_it_looks_seldom_still_wakes_and_ends_at_onc
     async with hints(tmp_path) as wakes:
         await until(lambda: len(paces) >= 2)
         for number in range(2):  # the second, of a batch that nobody waits for yet, is looked for at the restart
-            await anyio.Path(tmp_path / f"{number}.json").touch()
-            await wait_for(tmp_path / f"{number}.json", wakes)
+            await appears(tmp_path / f"{number}.json", wakes)
         await until(lambda: len(paces) >= 3)
     assert paces[:3] == [watch.QUICK["step"], watch.CALM["step"], watch.QUICK["step"]]
 
@@ -256,8 +259,7 @@ async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) ->
             file.parent.mkdir(parents=True)
             await until_watched(1 + 2 * (number + 1))
             await drain(wakes)
-            file.touch()
-            await wait_for(file, wakes)
+            await appears(file, wakes)
 
 
 async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_path: Path) -> None:
@@ -272,8 +274,7 @@ async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_pat
                 await drain(wakes)
                 if watches() == 2:
                     break
-        (tmp_path / "round_0" / "anna.json").touch()
-        await wait_for(tmp_path / "round_0" / "anna.json", wakes)
+        await appears(tmp_path / "round_0" / "anna.json", wakes)
 
 
 async def test_folders_that_go_before_they_are_watched_are_no_failure(
@@ -296,8 +297,7 @@ async def test_folders_that_go_before_they_are_watched_are_no_failure(
         async with hints(tmp_path) as wakes:
             await until_watched(2)
             await drain(wakes)
-            (tmp_path / "round_5" / "anna.json").touch()
-            await wait_for(tmp_path / "round_5" / "anna.json", wakes)
+            await appears(tmp_path / "round_5" / "anna.json", wakes)
     assert logs == []
 
 
@@ -310,9 +310,8 @@ async def test_a_place_that_is_gone_is_said_and_watched_again_when_it_is_back(
     place, elsewhere = tmp_path / "share", tmp_path / "elsewhere"
     store = FolderStore(place / "experiments" / "demo", "test")
     store.put("rollouts/round_0/stage_0/anna.json", b"{}")
-    waking_up = waking.wake_ups(store, ["rollouts"], SOON, anyio.sleep, hints=True)
     with capture_logs() as logs:
-        async with waking_up as wakes:
+        async with woken(store, "rollouts", SOON) as wakes:
             await until_watched(3)
             place.rename(elsewhere)
             with anyio.fail_after(PATIENCE):
@@ -361,16 +360,13 @@ async def test_a_folder_that_matters_now_is_watched_however_many_are_newer(tmp_p
         stage.mkdir(parents=True)
     old = [stage for stage in stages if stage.parent not in watched_folders([Within(tmp_path)], make_folder)]
     matters: list[str] = []
-    store = FolderStore(tmp_path.parent, "test")
-    waking_up = waking.wake_ups(store, [tmp_path.name], NEVER, anyio.sleep, hints=True, among_them=lambda: matters)
-    async with waking_up as wakes:
+    async with woken(FolderStore(tmp_path.parent, "test"), tmp_path.name, NEVER, among_them=lambda: matters) as wakes:
         await until_watched(1 + 2 * NEWEST_WATCHED)
         for stage in old[:2]:
             matters[:] = [f"{tmp_path.name}/{stage.relative_to(tmp_path)}"]
             await until_watched(1 + 2 * NEWEST_WATCHED + 1)
             await drain(wakes)
-            (stage / "anna.json").touch()
-            await wait_for(stage / "anna.json", wakes)
+            await appears(stage / "anna.json", wakes)
 
 
 # ── where events do not come ────────────────────────────────────────────────────────────────────────────────────────
@@ -385,8 +381,7 @@ async def test_where_no_events_arrive_folders_are_polled_long_before_the_interva
                 file = tmp_path / f"round_{number}" / "anna.json"
                 file.parent.mkdir()
                 await wait_for(file.parent, wakes)
-                file.touch()
-                await wait_for(file, wakes)
+                await appears(file, wakes)
     assert logs == [
         {"event": "watch.listing_only", "kind": "nfs4", "mount": "/mnt/swarm", "interval": NEVER, "log_level": "info"}
     ]
@@ -398,7 +393,7 @@ async def test_a_polled_place_that_is_gone_for_a_while_ends_nobody(
     monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("fuse", "/mnt/swarm", False))
     store = FolderStore(tmp_path / "demo", "test")
     store.put("rollouts/round_0/stage_0/anna.json", b"{}")
-    async with waking.wake_ups(store, ["rollouts"], SOON, anyio.sleep, hints=True) as wakes:
+    async with woken(store, "rollouts", SOON) as wakes:
         (tmp_path / "demo").rename(tmp_path / "away")
         with anyio.fail_after(PATIENCE):
             for _ in range(20):
@@ -421,8 +416,7 @@ async def test_where_events_turn_out_not_to_arrive_folders_are_polled(
                     if logs:
                         break
                     await anyio.sleep(0.01)
-            (tmp_path / "last.json").touch()
-            await wait_for(tmp_path / "last.json", wakes)
+            await appears(tmp_path / "last.json", wakes)
     assert [line["event"] for line in logs] == ["watch.silent"]
 
 
@@ -444,11 +438,10 @@ async def test_a_look_that_takes_long_is_followed_by_a_long_pause(monkeypatch: p
 async def test_a_watcher_that_speaks_is_not_called_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "SILENCE_LEAST", 0.3)
     with capture_logs() as logs:
-        async with wake_ups(tmp_path, 0.3) as wakes:
+        async with woken(FolderStore(tmp_path.parent, "test"), tmp_path.name, 0.3) as wakes:
             with anyio.move_on_after(0.9):
                 for number in itertools.count():
-                    (tmp_path / f"{number}.json").touch()
-                    await wait_for(tmp_path / f"{number}.json", wakes)
+                    await appears(tmp_path / f"{number}.json", wakes)
                     await anyio.sleep(0.02)
     assert logs == []
 
