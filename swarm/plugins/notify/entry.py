@@ -58,6 +58,6 @@ class Notifier:
         self._failing = False
         for one in found:
             if one.well:
-                del self._told[one.trouble]
+                del self._told[RunTrouble(one.what, one.node)]
             else:
-                self._told[one.trouble] = one.text
+                self._told[RunTrouble(one.what, one.node)] = one.text

@@ -25,10 +25,10 @@ import anyio
 from swarm.errors import SwarmError
 from swarm.plugins.study.record import STUDIES, WRITER, RunRecord, StudyRecord, open_run
 from swarm.plugins.study.run.launch import Launcher
-from swarm.plugins.study.run.run_folder import RunProgress, is_saved, read_progress
+from swarm.plugins.study.run.run_folder import RunProgress, read_progress
 from swarm.plugins.study.run.schedule import OVER, RunState, Schedule, seconds_left
 from swarm.programs import Program
-from swarm.records.reader import RunReader
+from swarm.records.reader import RunReader, snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
 
@@ -116,7 +116,7 @@ class Runner:
         self._problems: dict[str, str] = {}
         self._pace = _Pace()
         self._stopping = self._left = False
-        finished = {name for name in self._runs if self._finished(name) and is_saved(self._open(name))}
+        finished = {name for name in self._runs if self._finished(name) and snapshot(self._open(name)).is_saved}
         live = {name for name in self._runs if name not in finished and self._is_live(name)}
         self._schedule = Schedule(list(self._runs), jobs, finished=finished, elsewhere=live)
 
