@@ -316,7 +316,7 @@ CONTENTS = (
         Table(
             "split",
             "I and J over all rounds, nodes and seeds.",
-            rows.adaptive_runs,
+            lambda evidence: evidence.runs.dropna(subset=["mean_adaptive_J"]),
             by=CONFIGURATION,
             measures={
                 "adaptive_I_mean": ("mean_adaptive_I", "mean"),

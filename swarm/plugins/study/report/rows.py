@@ -74,11 +74,6 @@ def aha_moments(evidence: Evidence) -> pd.DataFrame:
     return propagation(evidence.counted, evidence.crossings, evidence.learners)
 
 
-def adaptive_runs(evidence: Evidence) -> pd.DataFrame:
-    """Returns the runs of which a rule chose the splits."""
-    return evidence.runs.dropna(subset=["mean_adaptive_J"])
-
-
 def moved(splits: pd.DataFrame) -> pd.DataFrame:
     """Returns how J moved in each run."""
     return split_measures(splits).join(quality_and_split(splits), on=RUN)

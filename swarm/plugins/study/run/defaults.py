@@ -28,11 +28,10 @@ import msgspec
 
 from swarm.config import Settings
 from swarm.config.environment import is_secret
-from swarm.config.from_folder import refuse_strangers_word
 from swarm.config.settings import FIELDS
 from swarm.config.sources import parse
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
+from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, refuse_strangers_words, stated
 from swarm.policy.embedded import FOR_OTHERS, any_embedded
 
 PROFILE, RATE = "profile", "learning_rate"
@@ -55,8 +54,7 @@ def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
             msgspec.structs.replace(one, settings=before.get(one.name, one.settings)) for one in configurations
         )
     for settings in (begun, *(one.settings for one in configurations)):
-        for name, value in settings.items():
-            refuse_strangers_word(name, value, f"the study {there.study!r}")
+        refuse_strangers_words(settings, f"the study {there.study!r}")
     return replace(matrix, settings=begun | named, configurations=configurations)
 
 

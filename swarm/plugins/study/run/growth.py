@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from swarm.config.from_folder import refuse_strangers_word
 from swarm.errors import ExperimentError
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
-from swarm.plugins.study.run.matrix import FREE, runs_of, stated
+from swarm.plugins.study.run.matrix import FREE, refuse_strangers_words, runs_of, stated
 
 
 def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
@@ -25,7 +24,9 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
             f"or choose another --name for a new one"
         )
     now = {one.name: one for one in asked.configurations}
-    _refuse_code([one for one in there.configurations if one.name not in now], there.study)
+    for one in there.configurations:  # code of one's own is run only if it is asked for, not if it is found
+        if one.name not in now:
+            refuse_strangers_words(one.settings, f"the configuration {one.name!r} of the study {there.study!r}")
     configurations = tuple(now.pop(one.name, one) for one in there.configurations) + tuple(now.values())
     before = [one.name for one in there.configurations]
     declared = (*there.declared, *(one for one in asked.declared if one.configuration not in before))
@@ -44,13 +45,6 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
         declared=declared,
         versions=there.versions,
     )
-
-
-def _refuse_code(configurations: list[ConfigurationRecord], study: str) -> None:
-    """The folder is open to strangers: code of one's own is run only if it is asked for, not if it is found."""
-    for one in configurations:
-        for name, value in one.settings.items():
-            refuse_strangers_word(name, value, f"the configuration {one.name!r} of the study {study!r}")
 
 
 def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:
