@@ -22,7 +22,6 @@ from swarm.plugins.study.analysis.comparisons import (
     declared_table,
     effect_by_start,
     factors_table,
-    finished,
 )
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
@@ -71,14 +70,6 @@ def test_runs_without_any_closed_answer_have_no_content() -> None:
     (row,) = factors_table(totals, make_record("8/0", "4/4")).itertuples()
     assert pd.isna(row.reward)
     assert pd.isna(row.content)
-
-
-def test_a_run_that_has_not_all_its_rounds_is_left_out() -> None:
-    totals = make_totals({"8/0": ALONE, "4/4": [*SHARING, 1.0]})
-    totals.loc[totals["cumulative_reward"] == 1.0, "rounds"] = 9
-    record = make_record("8/0", "4/4")
-    assert len(finished(totals, record)) == 6
-    assert [row.n for row in compared(totals, record)] == [3, 3]
 
 
 def test_what_has_not_run_is_absent_and_compared_with_nothing() -> None:

@@ -206,19 +206,6 @@ def test_an_exploratory_study_has_no_p_value_anywhere(plain: Report) -> None:
     assert row["improvement"] > 0
 
 
-def test_swarms_of_unlike_size_are_held_against_the_expected_informative_groups(tmp_path: Path) -> None:
-    record = write_study(tmp_path, local_groups=4, zero_advantage_local=0.5)
-    first, second = record.configurations
-    unlike = (first, msgspec.structs.replace(second, nodes=8))
-    record_file(tmp_path, "small").write_bytes(
-        msgspec.json.encode(msgspec.structs.replace(record, configurations=unlike))
-    )
-    report = report_of(tmp_path)
-    assert "Informative groups and the size of the swarm" in report.titles
-    table = report.rows("informative_groups")
-    assert [(row["nodes"], row["share"]) for row in table] == [(2, 0.5), (8, 0.5)]
-
-
 def test_without_a_declaration_no_sentence_is_a_proof(plain: Report) -> None:
     words = plain.words
     assert "Nothing was declared before the runs" in words

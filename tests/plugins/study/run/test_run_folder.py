@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from swarm.plugins.study.run.run_folder import can_go_on, is_finished, read_progress
 from swarm.records.reader import RunReader, snapshot
 from tests.layout import Layout
-from tests.unit.records.test_finished import OVER, ROUNDS
 from tests.unit.views.factories import append_events, make_event, make_experiment, make_round, reward_of, run_of
 
 
@@ -59,11 +57,3 @@ def test_a_run_is_saved_when_every_node_has_a_checkpoint_of_its_last_round(tmp_p
     assert not snapshot(run_of(layout)).is_saved
     shutil.rmtree(layout.checkpoints)
     assert snapshot(run_of(layout)).is_saved, "somebody has cleaned up"
-
-
-@pytest.mark.parametrize("make", OVER, ids=lambda make: make.__name__)
-def test_a_study_agrees_with_the_core_whether_a_run_is_finished(tmp_path: Path, make: Callable[[Path], Layout]) -> None:
-    run = run_of(make(tmp_path))
-    assert is_finished(run, ROUNDS) is bool(OVER[make])
-    assert read_progress(RunReader(run)).is_finished(ROUNDS) is bool(OVER[make])
-    assert not is_finished(run, ROUNDS + 1)
