@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.plugins.notify.message import message
+from swarm.plugins.notify.entry import message
 from swarm.plugins.notify.targets import UndeliveredError, target
 from swarm.plugins.notify.troubles import Change
 

@@ -27,8 +27,7 @@ from swarm.plugins.study.cli.study_places import different, places
 from swarm.plugins.study.cli.study_rehearsal import rehearse as rehearse_study
 from swarm.plugins.study.cli.study_running import parts, run_all
 from swarm.plugins.study.record import StudyRecord, read_study, studies, write_study
-from swarm.plugins.study.run.defaults import PROFILE, as_begun, models_of, suited
-from swarm.plugins.study.run.growth import grown
+from swarm.plugins.study.run.defaults import PROFILE, as_begun, grown, models_of, suited
 from swarm.plugins.study.run.launch import Launcher, LocalBackend
 from swarm.plugins.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, shared_settings
 from swarm.plugins.study.run.matrix_file import built_in, read_matrix
