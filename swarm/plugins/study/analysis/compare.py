@@ -106,13 +106,14 @@ def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> Run
     both = both[both["round"] < rounds]
     sums, curves = totals(both), agent_average(both)
     sums = sums.merge(oscillation(curves), on=RUN)
+    summed = {side: sums.loc[sums["configuration"] == side, "cumulative_reward"].tolist() for side in (a, b)}
     return RunsComparison(
         a=a,
         b=b,
         rounds=rounds,
         totals=_means(sums, a, b),
         thresholds=_thresholds(curves, sums, a, b),
-        cumulative=compare(*(sums.loc[sums["configuration"] == side, "cumulative_reward"].tolist() for side in (b, a))),
+        cumulative=compare(summed[b], summed[a]),
         groups=(_groups(left), _groups(right)),
     )
 
