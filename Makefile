@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SERVERS := .venv-servers
 SERVING := .venv-serving
 EXTRAS := .venv-extras
-PACKAGES := chromium syncthing bindfs fuse3 tmux slurmctld slurmd slurm-client munge docker-compose
+PACKAGES := chromium syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap waiting demonstration
 

@@ -13,7 +13,6 @@ them tagged, so that there is a start to learn from by rewards. Then
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -48,13 +47,8 @@ def teach(model: Any, tokenizer: Any, steps: int, seed: int) -> float:
     stage = WarmupStage(steps=steps, p_well_formed=0.1, peak_lr=1e-3)
     stream = examples(seed, profile=PROFILE, p_well_formed=stage.p_well_formed)
     begun = time.process_time()
-    train_supervised(model, tokenizer, stream, stage, said)
+    train_supervised(model, tokenizer, stream, stage, MODEL)
     return time.process_time() - begun
-
-
-def said(step: int, steps: int, loss: float) -> None:
-    """How far it is."""
-    print(f"  {step}/{steps}: loss {loss:.3f}", file=sys.stderr)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def teach(target: Path, examples: Iterator[Example]) -> Path:
     source = Path(swarm.__file__).parent / "assets" / "models" / "tiny-2-qwen2"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(source), AutoTokenizer.from_pretrained(source)
     stage = WarmupStage(steps=TAUGHT, p_well_formed=0.1, peak_lr=1e-3)
-    train_supervised(model, tokenizer, examples, stage, lambda *_: None)
+    train_supervised(model, tokenizer, examples, stage, target.name)
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
     return target

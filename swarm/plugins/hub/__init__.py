@@ -1,5 +1,5 @@
 """`swarm model push`: models to the Hugging Face Hub, once or while they are being trained.
 
-model_push ─▶ push_machine: when ─▶ the folder that `swarm model export` writes ─▶ hub_push: one commit
+model_push: when, what ─▶ the folder that `swarm model export` writes ─▶ hub_push: one commit
 beside       what `swarm up` starts for SWARM_PUSH_REPO
 """

@@ -1,6 +1,6 @@
 """`swarm model push`: a node's model to the Hugging Face Hub, once, or again and again while it is being trained.
 
-    the place: checkpoints, clock ─▶ PushMachine ─▶ folder with its card ─▶ the Hub
+    the place: checkpoints, clock ─follow─▶ folder with its card ─▶ the Hub
     a failure ─▶ a line with the remedy, and another try ─▶ at the end exit 1, and the command that does it by hand
 
 It reads the place as views do: no node knows of it, and none waits for it.
@@ -8,6 +8,7 @@ It reads the place as views do: no node knows of it, and none waits for it.
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from pathlib import Path
@@ -24,7 +25,6 @@ from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.errors import ConfigError, PushError, StoreError
 from swarm.plugins.hub.hub_push import push_folder, repo_problem
-from swarm.plugins.hub.push_machine import Push, PushEnd, PushMachine
 from swarm.plugins.hub.settings import HubSettings
 from swarm.records.listing import saved_rounds
 from swarm.records.reader import RunReader
@@ -36,6 +36,8 @@ PATIENCE = 120.0
 """Seconds for which the last push is tried when the run is over, or somebody ends this; less than `swarm up` waits."""
 GRACE = 60.0
 """Seconds that a node of a finished run has to write its last checkpoint."""
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+"""Seconds between two tries while pushing fails; the longest one where trying again alone will not help."""
 
 
 def push(
@@ -83,7 +85,7 @@ def push(
     run = open_experiment_when_there(settings)
     every = own.push_every if every is None else every
     with following(settings, ROLE) as asked:
-        return pusher.follow(run, PushMachine(every, look_every=look_every(settings), patience=PATIENCE), asked)
+        return pusher.follow(run, every, asked)
 
 
 class _Pusher:
@@ -106,41 +108,51 @@ class _Pusher:
             where = push_folder(folder, self._repo, message, hub_token=token, public=self._public)
         say(f"pushed the {written.what} of {self._node} after {rounds_done} rounds: {where}")
 
-    def follow(self, run: Run, machine: PushMachine, asked: EndRequest) -> int:
-        """Pushes until there is nothing more to push; returns the exit code."""
-        node = _Node(run, self._node)
-        while True:
-            try:
-                newest, over = node.look(time.monotonic())
-            except StoreError as error:
-                newest, over = node.newest, False
-                warn(f"{error}; looking again")
-            action = machine.look(newest, over or asked.is_set(), time.monotonic())
-            if isinstance(action, PushEnd):
-                return self._end(action, newest)
-            if isinstance(action, Push):
-                self._try(run, machine, action.rounds_done)
-            else:
-                _wait(action.seconds, asked)
+    def follow(self, run: Run, every: int, asked: EndRequest) -> int:
+        """Pushes until there is nothing more to push, or no more time to; returns the exit code.
 
-    def _try(self, run: Run, machine: PushMachine, rounds_done: int) -> None:
+        Args:
+            every: rounds between two pushes; 0: only the last checkpoint.
+        """
+        node, pushed, failures, try_at, ends_at = _Node(run, self._node), 0, 0, 0.0, math.inf
+        while True:
+            over, now = node.look(time.monotonic()) or asked.is_set(), time.monotonic()
+            if over and ends_at == math.inf:
+                ends_at, try_at = now + PATIENCE, now
+            due = node.newest > pushed and (over or 0 < every <= node.newest - pushed)
+            if over and not due:
+                return self._end(node.newest, missing=False)
+            if failures and now >= ends_at:
+                return self._end(node.newest, missing=True)
+            if not due or now < try_at:
+                _wait(try_at - now if due else look_every(self._settings), asked)
+            elif error := self._failure(run, node.newest):
+                now, lasts = time.monotonic(), _lasts(error)
+                if over and lasts:
+                    ends_at = now
+                pause = LONGEST_PAUSE if lasts else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
+                pause = min(pause, max(0.0, ends_at - now))
+                failures, try_at = failures + 1, now + pause
+                warn(f"{error}; the run goes on, and this is tried again in {pause:.0f} s [{error.code}]")
+            else:
+                pushed, failures, try_at = node.newest, 0, 0.0
+
+    def _failure(self, run: Run, rounds_done: int) -> PushError | ConfigError | StoreError | None:
         try:
             self.push(run, rounds_done)
         except (PushError, ConfigError, StoreError) as error:
-            pause = machine.failed(time.monotonic(), lasting=isinstance(error, ConfigError) or _lasts(error))
-            warn(f"{error}; the run goes on, and this is tried again in {pause:.0f} s [{error.code}]")
-        else:
-            machine.pushed(rounds_done)
+            return error
+        return None
 
-    def _end(self, action: PushEnd, newest: int) -> int:
+    def _end(self, newest: int, *, missing: bool) -> int:
         if not newest:
             warn(f"{self._node} has left no checkpoint: there is nothing to push")
-        if action.missing:
+        if missing:
             settings = self._settings
             words = ["--repo", self._repo, "--path", settings.place, "--experiment", settings.experiment]
             again = shlex.join(["swarm", "model", "push", self._node, *words, *["--merged"][: self._merged]])
             warn(f"the model of {self._node} after {newest} rounds was not pushed; once that is mended: {again}")
-        return int(bool(action.missing))
+        return int(missing)
 
 
 class _Node:
@@ -152,26 +164,25 @@ class _Node:
         self.newest = 0
         self._finished_at: float | None = None
 
-    def look(self, now: float) -> tuple[int, bool]:
-        """Returns rounds behind the newest whole checkpoint, 0 for none, and whether no newer one will come.
-
-        Raises:
-            StoreError: the place cannot be read.
-        """
-        snapshot = self._reader.refresh()
-        if snapshot.finished is None:
+    def look(self, now: float) -> bool:
+        """Finds the newest whole checkpoint, the rounds behind it, 0 for none; tells whether no newer one will come."""
+        try:
+            finished = self._reader.refresh().finished
+            self.newest = max(saved_rounds(self._reader.run).get(self._node, [0]))  # after the clock: the last counts
+        except StoreError as error:
+            warn(f"{error}; looking again")
+            return False
+        if finished is None:
             self._finished_at = None
-        elif self._finished_at is None:
-            self._finished_at = now
-        self.newest = max(saved_rounds(self._reader.run).get(self._node, [0]))  # after the clock: the last one counts
+            return False
         if self._finished_at is None:
-            return self.newest, False
+            self._finished_at = now
         done = self._reader.progress_of(self._node).rounds_done
-        return self.newest, self.newest >= done > 0 or now >= self._finished_at + GRACE
+        return self.newest >= done > 0 or now >= self._finished_at + GRACE
 
 
 def _lasts(error: Exception) -> bool:
-    return isinstance(error, PushError) and error.lasting
+    return isinstance(error, ConfigError) or (isinstance(error, PushError) and error.lasting)
 
 
 def _wait(seconds: float, asked: EndRequest) -> None:

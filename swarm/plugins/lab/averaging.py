@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET
 
@@ -35,6 +35,9 @@ from swarm.store.copies import Copies, Copy, private_copies
 from swarm.types import Generator, RoundKey, Trainer
 from swarm.wire import keys
 from swarm.wire.metrics import MetricsRow
+
+if TYPE_CHECKING:
+    from swarm.plugins.lab.mean_weights import WeightAveraging  # of torch, which only trainers have
 
 logger = get_logger(__name__)
 
@@ -55,20 +58,6 @@ class Averaged(NamedTuple):
     """Bytes of the own weights."""
     fetched: int = 0
     """Bytes of the peers'."""
-
-
-class AveragingPart(Protocol):
-    """Averages what a trainer holds. Every method blocks and is called in the compute thread."""
-
-    def export_weights(self) -> bytes:
-        """Returns the trained weights, as the contents of a safetensors file."""
-
-    def refuse_weights(self, file: str) -> None:
-        """Raises ProtocolError if a local safetensors file does not hold what is trained here, in finite numbers."""
-
-    def average(self, files: Sequence[str]) -> None:
-        """Replace what is trained by the mean of these local files, added up in this order, or make an outer step
-        towards it, as the settings say. They are known to fit. The optimizer keeps its memory."""
 
 
 def joined() -> PluginHooks:
@@ -96,8 +85,10 @@ class Averaging:
         """After the update in hand; None: none was due."""
 
     @property
-    def _part(self) -> AveragingPart:
-        part: AveragingPart = self._trainer.part(AVERAGING)
+    def _part(self) -> WeightAveraging:
+        """Returns the part of the trainer that averages: each of its methods blocks, and is called in the compute
+        thread."""
+        part: WeightAveraging = self._trainer.part(AVERAGING)
         return part
 
     def is_due(self, key: RoundKey) -> bool:

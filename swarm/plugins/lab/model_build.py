@@ -9,26 +9,19 @@ from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from swarm.errors import ConfigError
 from swarm.systems import require_for
 
 if TYPE_CHECKING:
+    from swarm.plugins.lab.warmup.build import BuildReport
     from swarm.plugins.lab.warmup.models import Architecture
+    from swarm.plugins.lab.warmup.specialists import SpecialistReport
 
 SPECIALISTS = "specialists"
 """Six models, by one name: three that know a third of the tables of facts each, in two architectures."""
 ARCHITECTURES: tuple[Architecture, ...] = ("qwen2", "gpt2")
-
-
-class _Built(NamedTuple):
-    """Holds what is said of a model that was built."""
-
-    name: str
-    parameters: int
-    reward: float
-    """With which it starts."""
 
 
 def build(
@@ -74,15 +67,18 @@ def build(
     with ProcessPoolExecutor(len(embedded) + len(threes), mp_context=get_context("spawn")) as processes:
         built = processes.map(partial(_build_one, output_dir, seed, well_formed, right, width), embedded)
         three = processes.map(partial(_build_specialists, output_dir, seed), threes)
-        for name, parameters, reward in chain(built, *three):
-            sys.stdout.write(f"{output_dir / name}: {parameters} parameters, starting reward {reward:.4f}\n")
+        for line in chain(built, *three):
+            sys.stdout.write(f"{line}\n")
 
 
-def _build_specialists(output_dir: Path, seed: int, architecture: Architecture) -> list[_Built]:
+def _build_specialists(output_dir: Path, seed: int, architecture: Architecture) -> list[str]:
     from swarm.plugins.lab.warmup.specialists import build_specialists  # torch, in the child alone
 
-    reports = build_specialists(output_dir, architecture, seed=seed, on_progress=_progress)
-    return [_Built(report.name, report.parameters, report.reward) for report in reports]
+    return [_said(one) for one in build_specialists(output_dir, architecture, seed=seed)]
+
+
+def _said(built: BuildReport | SpecialistReport) -> str:
+    return f"{built.path}: {built.parameters} parameters, starting reward {built.reward:.4f}"
 
 
 def _check_width(width: int) -> None:
@@ -95,8 +91,8 @@ def _check_width(width: int) -> None:
 
 def _build_one(
     output_dir: Path, seed: int, well_formed: float | None, right: float | None, width: int | None, name: str
-) -> _Built:
-    from swarm.plugins.lab.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
+) -> str:
+    from swarm.plugins.lab.warmup.build import PLANS, build_embedded_model  # torch, in the child alone
 
     plan = PLANS[name]
     *first, last = plan.stages
@@ -106,9 +102,4 @@ def _build_one(
         p_right=last.p_right if right is None else right,
     )
     plan = replace(plan, stages=(*first, last), width=width or plan.width)
-    (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress, plans={name: plan})
-    return _Built(report.path.name, report.parameters, report.reward)
-
-
-def _progress(name: str, step: int, steps: int, loss: float) -> None:
-    sys.stderr.write(f"{name}: step {step} of {steps}, loss {loss:.3f}\n")
+    return _said(build_embedded_model(output_dir, name, seed=seed, plan=plan))

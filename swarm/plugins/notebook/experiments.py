@@ -270,34 +270,27 @@ def _open(path: Folder, name: str) -> Run:
 
 
 def _info(path: Folder, name: str) -> ExperimentInfo:
-    info = ExperimentInfo(
+    now: RunSnapshot | None = None
+    saved, problem = set[int](), "it is a link" if open_place(path).is_link(name) else ""
+    try:
+        if not problem:
+            now = snapshot(_open(path, name))
+            saved = {number for rounds in saved_rounds(now.run).values() for number in rounds}
+    except SwarmError as error:
+        problem = str(error)
+    return ExperimentInfo(
         name=name,
         path=os.fspath(Path(path) / "experiments" / name),
-        round=0,
-        stage=0,
-        max_rounds=None,
-        finished=False,
-        created_at=None,
-        num_peers=0,
-        num_checkpoints=0,
-        made_by="",
-        problem="it is a link" if open_place(path).is_link(name) else "",
+        round=now.rounds_done if now else 0,
+        stage=now.state.stage if now and now.state else 0,
+        max_rounds=now.rounds_expected if now else None,
+        finished=bool(now and now.finished),
+        created_at=now.experiment.created_at if now and now.experiment else None,
+        num_peers=len(now.peers) if now else 0,
+        num_checkpoints=len(saved),
+        made_by=now.made_by if now else "",
+        problem=problem or (now.problem if now else ""),
     )
-    try:
-        if not info["problem"]:
-            _fill_in(info, snapshot(_open(path, name)))
-    except SwarmError as error:
-        info["problem"] = str(error)
-    return info
-
-
-def _fill_in(info: ExperimentInfo, now: RunSnapshot) -> None:
-    info["made_by"], info["problem"] = now.made_by, now.problem
-    info["round"], info["stage"] = now.rounds_done, now.state.stage if now.state else 0
-    info["max_rounds"], info["finished"] = now.rounds_expected, now.finished is not None
-    info["created_at"] = now.experiment.created_at if now.experiment else None
-    info["num_peers"] = len(now.peers)
-    info["num_checkpoints"] = len({number for rounds in saved_rounds(now.run).values() for number in rounds})
 
 
 def _cumulative(now: RunSnapshot) -> dict[str, float]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from swarm.cli.say import warn
-from swarm.plugins.notify.message import message
+from swarm.harmless import printable
 from swarm.plugins.notify.targets import Send, UndeliveredError, target
-from swarm.plugins.notify.troubles import RunTrouble, changes, troubles
+from swarm.plugins.notify.troubles import Change, RunTrouble, changes, troubles
 from swarm.store.health import Room
 from swarm.store.run import Run
 from swarm.views.status import Status
@@ -17,6 +19,25 @@ MOST = 64
 """Changes of one message; the others come with the next look."""
 PAUSE = 60.0
 """Seconds after a message that was not taken before the next one."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """Holds what has changed since the message before."""
+
+    experiment: str
+    path: str
+    """The shared place."""
+    time: float
+    """Unix seconds."""
+    text: str
+    """All changes for people, a line each."""
+    changes: list[Change]
+
+
+def message(experiment: str, path: str, wall: float, found: Sequence[Change]) -> bytes:
+    """Returns a message as one line of JSON."""
+    text = "\n".join(f"{printable(experiment)}: {one.text}" for one in found)
+    return msgspec.json.encode(Message(experiment, path, wall, text, [*found])) + b"\n"
 
 
 def notifier(text: str, run: Run) -> Callable[[Status], None]:
@@ -58,6 +79,6 @@ class Notifier:
         self._failing = False
         for one in found:
             if one.well:
-                del self._told[one.trouble]
+                del self._told[RunTrouble(one.what, one.node)]
             else:
-                self._told[one.trouble] = one.text
+                self._told[RunTrouble(one.what, one.node)] = one.text

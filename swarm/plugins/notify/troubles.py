@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from statistics import median_high
 from typing import NamedTuple
 
+import msgspec
+
 from swarm.harmless import printable
 from swarm.records.hints import FILLING, GB, NEARLY_FULL, PLENTY
 from swarm.records.liveness import ACTIVE, STOPPED
@@ -43,13 +45,15 @@ Troubles = Mapping[RunTrouble, str]
 """Trouble -> what is said of it."""
 
 
-class Change(NamedTuple):
-    """A trouble that has begun, or is over."""
+class Change(msgspec.Struct, frozen=True):
+    """A trouble that has begun, or is over, as a message tells it."""
 
-    trouble: RunTrouble
+    what: str
+    node: str
     well: bool
     """It is over."""
     text: str
+    """The same for people."""
 
 
 def troubles(status: Status, room: Room | None, told: Troubles) -> dict[RunTrouble, str]:
@@ -108,8 +112,8 @@ def _disk(status: Status, room: Room | None) -> dict[RunTrouble, str]:
 def changes(told: Troubles, now: Troubles, status: Status) -> list[Change]:
     """Returns what has begun and what is over since it was told."""
     nodes = {node.node: node for node in status.nodes}
-    begun = [Change(trouble, False, text) for trouble, text in now.items() if trouble not in told]
-    over = [Change(trouble, True, _over(trouble, nodes)) for trouble in told if trouble not in now]
+    begun = [Change(*trouble, False, text) for trouble, text in now.items() if trouble not in told]
+    over = [Change(*trouble, True, _over(trouble, nodes)) for trouble in told if trouble not in now]
     return begun + over
 
 

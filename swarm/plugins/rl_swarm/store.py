@@ -12,15 +12,14 @@ anything else                     as it lies there
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.lines import LogFile
 from swarm.plugins.rl_swarm.forms import Payload, StartOutput
 from swarm.plugins.rl_swarm.nodes import NodeFacts, events_of, is_coordinator, peer_of, rounds_of, rows_of
 from swarm.plugins.rl_swarm.rewards import KnownReward, Unknown, measure_file
@@ -97,6 +96,9 @@ class RlSwarmStore:
 
     async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         await self._store.watch(prefixes, interval, hint, among_them)
+
+    def facts(self) -> Facts:
+        return self._store.facts()
 
     # ── what is made ────────────────────────────────────────────────────────────────────────────────────────────────
     def _made(self, key: str) -> bytes | None:
@@ -187,35 +189,10 @@ class RlSwarmStore:
         return rewards
 
     # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────
-    def facts(self) -> Facts:
-        return self._store.facts()
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
-        self._refuse()
-
-    def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
-        self._refuse()
-
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
-        self._refuse()
-
-    def open_log(self, key: str) -> LogFile:
-        self._refuse()
-
-    def sync(self, key: str) -> None:
-        self._refuse()
-
-    def recover(self) -> None:
-        self._refuse()
-
-    def remove(self, key: str) -> None:
-        self._refuse()
-
-    def remove_prefix(self, prefix: str) -> None:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise StoreError(f"{self.describe()} was made by {RL_SWARM}: it is read, and never written")
+
+    put = put_bundle = append_records = open_log = sync = recover = remove = remove_prefix = _refuse
 
 
 def _cursor(lines: list[bytes], count: int) -> str:

@@ -2,14 +2,13 @@
 
     the place ─ GrowingLines ─▶ Feed ─▶ Sink: written, row, flush, close ─┬ tensorboard   event files
                                  │                                        ├ trackio       its local database
-            rows as numbers: values                                       ├ wandb         its offline files
+            rows as numbers                                       ├ wandb         its offline files
                                                                           └ anybody's     its entry in `swarm.sinks`
 
 A sink says itself which rows it keeps, so that none is doubled or lost by whatever ended the program before.
 
 base          the contract, and what a sink is opened for
-values        a row of metrics -> names and finite numbers
-feed          follows a run, and hands each row over once
+feed          follows a run, and hands each row over once, as names and finite numbers
 opening       kind -> sink, by entry points in `swarm.sinks`; what is missing for it
 tensorboard, trackio, wandb   the sinks
 run           `swarm sink run`

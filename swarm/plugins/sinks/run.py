@@ -71,6 +71,10 @@ class _Handing:
         self._folder = Path(folder or settings.of(SinksSettings).sink_folder).expanduser().absolute()
         if Path(settings.place) in (self._folder, *self._folder.parents):
             raise ConfigError(f"--folder {self._folder} is in the shared place, which is for nodes: name another one")
+        self._reader = RunReader(run)
+        self._finished: Finished | None = None
+        self._since = 0.0
+        """When it was first seen to be finished so."""
         self._sink: Sink | None = None
         self._feed: Feed | None = None
         self._rows = 0
@@ -114,11 +118,11 @@ class _Handing:
 
     def follow(self, asked: EndRequest) -> int:
         """Hands rows over until the run is over, or somebody ends this; returns the exit code."""
-        end, pause = _End(self._run), FIRST_PAUSE
+        pause = FIRST_PAUSE
         while True:
             last = asked.is_set()
             try:
-                over = end.seen(time.monotonic())
+                over = self._over(time.monotonic())
                 if over or last or self._begun():
                     self.all_there_is()
                 if over or last:
@@ -134,6 +138,13 @@ class _Handing:
                 warn(f"{error}; the run goes on, and this is tried again in {pause:.0f} s [{error.code}]")
                 asked.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _over(self, now: float) -> bool:
+        """Tells whether the run has been finished for GRACE: no more rows will come. Raises StoreError."""
+        finished = self._reader.refresh().finished
+        if finished != self._finished:
+            self._finished, self._since = finished, now
+        return finished is not None and now >= self._since + GRACE
 
     def _begun(self) -> bool:
         """Tells whether somebody has said what the run is: before that it has no name of its own."""
@@ -151,20 +162,3 @@ class _Handing:
         again = shlex.join(["swarm", "sink", "run", self._kind, *where])
         warn(f"{error}; once that is mended, what is missing comes by: {again} [{error.code}]")
         return 1
-
-
-class _End:
-    """Decides when no more rows will come."""
-
-    def __init__(self, run: Run) -> None:
-        self._reader = RunReader(run)
-        self._since: tuple[Finished, float] | None = None
-
-    def seen(self, now: float) -> bool:
-        """The run has been finished for GRACE. Raises StoreError."""
-        finished = self._reader.refresh().finished
-        if finished is None:
-            self._since = None
-        elif self._since is None or self._since[0] != finished:
-            self._since = finished, now
-        return self._since is not None and now >= self._since[1] + GRACE

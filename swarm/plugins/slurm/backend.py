@@ -197,13 +197,10 @@ def slurm_backend(resources: Resources, folder: str | None) -> SlurmBackend:
             "of the cluster (or `module load slurm` first), or leave --on out"
         )
     _submitit()
-    own = Path(folder) if folder else default_folder()
+    own = (
+        Path(folder) if folder else own_state_folder() / "slurm"
+    )  # in the home folder, which a cluster's machines share
     return SlurmBackend(resources, refuse_others(own.absolute()), Queue(time.monotonic))
-
-
-def default_folder() -> Path:
-    """Returns the folder of this user's jobs, in the home folder, which the machines of a cluster share."""
-    return own_state_folder() / "slurm"
 
 
 def refuse_others(folder: Path) -> Path:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from swarm.config import variable
 from swarm.config.settings import FIELDS
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.split_moves import Moves, said
+
+LEFT = 0.5
+"""Groups by which J must differ from the first one to have left it: then the nearest whole J is another one."""
 
 
 class BudgetSplit(NamedTuple):
@@ -38,19 +41,24 @@ def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
     return {**record.defaults, **record.settings, **own}.get(name, FIELDS[name].default)
 
 
-def adapts(record: StudyRecord, configuration: str) -> bool:
-    """Tells whether a rule chooses its splits."""
-    return bool(_stated(record, configuration, "adaptive"))
+class Moves(NamedTuple):
+    """Says how far J went in all runs of a configuration."""
+
+    rounds: int
+    furthest: float
+    """The most by which J, before it was rounded, ever differed from that of the first round."""
 
 
 def not_adapting(record: StudyRecord, moves: Mapping[str, Moves]) -> list[str]:
-    """Returns a sentence on each configuration whose rule never left its first J.
-
-    Args:
-        moves: by configuration, of all its runs.
-    """
-    names = (one.name for one in record.configurations if one.name in moves)
-    return [text for name in names if (text := said(name, moves[name]))]
+    """Returns a sentence on each configuration whose rule never left its first J, with what moves it more."""
+    return [
+        f"{one.name} did not adapt: J was never more than {seen.furthest:.3f} away from its first value in "
+        f"{seen.rounds} rounds, so every round had the split of the first one. More rounds, a larger "
+        f"{variable('adaptive_alpha')} or {variable('adaptive_rule')}=gradient-scaled, which takes rewards in units of "
+        "their own spread, move J further"
+        for one in record.configurations
+        if (seen := moves.get(one.name)) and seen.furthest < LEFT
+    ]
 
 
 def unequal(record: StudyRecord, configuration: str, baseline: str) -> str:

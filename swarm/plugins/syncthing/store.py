@@ -24,7 +24,6 @@ from anyio import to_thread
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.plugins.syncthing.membership import Membership, MembersRecord
-from swarm.plugins.syncthing.merging import merged
 from swarm.store.base import (
     MOST_NAMES,
     MOST_PER_READ,
@@ -84,6 +83,26 @@ def _cut(page: Page, end: str) -> Page:
     if not end or (page.next and page.next < end):
         return page
     return Page([entry for entry in page.entries if entry.name <= end], "", page.looked)
+
+
+def _merged(pages: Sequence[Page], limit: int, shown: Callable[[int, Entry], bool]) -> Page:
+    """Returns the names of several pages that begin behind the same name, in their order, each once; prefixes are one.
+
+    Args:
+        pages: of at most `limit` entries each.
+        shown: whether an entry of the page of that number is one.
+    """
+    ends = [page.next for page in pages if page.next]
+    end = min(ends, default="")  # behind it some subtree may have names that were not listed yet
+    found: dict[str, Entry] = {}
+    for number, page in enumerate(pages):
+        for entry in page.entries:
+            if (not end or entry.name <= end) and shown(number, entry):
+                found[entry.name] = entry
+    names = sorted(found)
+    entries = [found[name] for name in names[:limit]]
+    looked = sum(page.looked for page in pages)
+    return Page(entries, entries[-1].name if len(names) > limit else end, looked)
 
 
 class ReplicatedStore:
@@ -188,7 +207,7 @@ class ReplicatedStore:
                 return False
             return entry.kind is Kind.PREFIX or members.owner_of(key) is not None
 
-        return merged(pages, limit, is_owners)
+        return _merged(pages, limit, is_owners)
 
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
         found = self._reading(prefix)

@@ -95,10 +95,10 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "node", "node"),
-        Binding("r", "groups", "answers"),
-        Binding("a", "all_groups", "all answers"),
-        Binding("l", "events", "log"),
-        Binding("e", "all_events", "all logs"),
+        Binding("r", "groups(True)", "answers"),
+        Binding("a", "groups(False)", "all answers"),
+        Binding("l", "events(True)", "log"),
+        Binding("e", "events(False)", "all logs"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("q", "quit", "quit"),
     ]
@@ -196,22 +196,12 @@ class TopApp(App[None]):
     def _node_text(self, node: str, width: int) -> str:
         return self._reader.node_text(self._last, node, width) if self._last else ""
 
-    def action_groups(self) -> None:
-        self._open_groups(self._chosen)
-
-    def action_all_groups(self) -> None:
-        self._open_groups("")
-
-    def _open_groups(self, node: str) -> None:
+    def action_groups(self, of_chosen: bool) -> None:
+        node = self._chosen if of_chosen else ""
         self._open(f"newest answers of {node or 'all nodes'}", lambda width: self._reader.groups_text(node, width))
 
-    def action_events(self) -> None:
-        self._open_events(self._chosen)
-
-    def action_all_events(self) -> None:
-        self._open_events("")
-
-    def _open_events(self, node: str) -> None:
+    def action_events(self, of_chosen: bool) -> None:
+        node = self._chosen if of_chosen else ""
         self._open(f"last events of {node or 'all nodes'}", lambda _: self._reader.events_text(node), again=True)
 
     def action_help(self) -> None:

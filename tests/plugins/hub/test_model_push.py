@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from swarm.cli.main import run
-from swarm.errors import PushError
+from swarm.cli.supervisor import ProgramBeside, programs_beside
+from swarm.config import Settings
+from swarm.errors import ConfigError, PushError
 from swarm.plugins.hub import model_push
-from swarm.plugins.hub.model_push import GRACE
+from swarm.plugins.hub.model_push import GRACE, PATIENCE
 from swarm.policy.embedded import embedded_path
 from swarm.store.run import Run
 from tests.layout import Layout
@@ -95,6 +97,7 @@ class Days:
 
     def __init__(self, monkeypatch: Patch) -> None:
         self.now = 0.0
+        self.pauses: list[float] = []
         self.pushed: list[int] = []
         self.failures: list[Exception] = []
         self.then: Iterator[object] = iter(())
@@ -107,6 +110,7 @@ class Days:
 
     def _wait(self, seconds: float, _: object) -> None:
         self.now += seconds
+        self.pauses.append(seconds)
         next(self.then, None)
 
     def _push(self, _: Run, rounds_done: int) -> None:
@@ -144,20 +148,34 @@ def test_a_node_that_never_saves_its_last_round_is_waited_for_a_while(layout: La
     assert days.now == pytest.approx(GRACE, abs=5)
 
 
-def test_a_failure_is_said_with_the_remedy_and_tried_again(layout: Layout, monkeypatch: Patch, capsys: Said) -> None:
+def test_failures_are_tried_again_after_pauses_that_double_up_to_a_bound_and_the_newest_model_is_pushed(
+    layout: Layout, monkeypatch: Patch, capsys: Said
+) -> None:
     days = Days(monkeypatch)
-    days.failures = [PushError("the hub answers 500"), PushError("the hub answers 500")]
-    assert run(words(layout, "--follow")) == 0
-    assert days.pushed == [3]
-    assert (
-        "the hub answers 500; the run goes on, and this is tried again in 20 s [SWARM-PUSH]" in capsys.readouterr().err
-    )
+    set_clock(layout, 3, max_rounds=9, finished=False)
+    days.failures = [PushError("the hub answers 500")] * 8
+
+    def live() -> Iterator[object]:
+        layout.checkpoint(6, "alice").mkdir(parents=True)
+        yield from range(7)
+        set_clock(layout, 6, max_rounds=6, finished=True)
+
+    days.then = live()
+    assert run(words(layout, "--follow", "--every", "3")) == 0
+    assert days.pauses == [10, 20, 40, 80, 160, 300, 300, 300]
+    assert days.pushed == [6]
+    said = capsys.readouterr().err
+    assert "the hub answers 500; the run goes on, and this is tried again in 20 s [SWARM-PUSH]" in said
 
 
-def test_what_cannot_be_pushed_ends_with_the_command_for_it(layout: Layout, monkeypatch: Patch, capsys: Said) -> None:
+@pytest.mark.parametrize(("lasting", "seconds"), [(False, PATIENCE), (True, 0)])
+def test_at_the_end_it_is_tried_while_that_may_help_and_then_the_command_for_it_is_said(
+    layout: Layout, monkeypatch: Patch, capsys: Said, lasting: bool, seconds: float
+) -> None:
     days = Days(monkeypatch)
-    days.failures = [PushError("the token", lasting=True)] * 9
+    days.failures = [PushError("the token", lasting=lasting)] * 99
     assert run(words(layout, "--follow")) == 1
+    assert days.now == seconds
     assert f"swarm model push alice --repo {REPO} --path {layout.path} --experiment exp" in capsys.readouterr().err
 
 
@@ -166,3 +184,27 @@ def test_the_place_is_not_written_to(hub: PushHub, layout: Layout) -> None:  # n
     assert run(words(layout)) == 0
     assert run(words(layout, "--follow")) == 0
     assert {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")} == before
+
+
+# ── beside a swarm ──────────────────────────────────────────────────────────────────────────────────────────────────
+SETTINGS = Settings(path="/p", hub_token="hf_secret", threads=1).with_values({"push_repo": "lab/x"})
+
+
+def commands(settings: Settings, nodes: int) -> Sequence[ProgramBeside]:
+    return programs_beside(settings, [f"worker-{number}" for number in range(nodes)])
+
+
+def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
+    first, second = commands(SETTINGS.with_values({"push_every": 50}), 2)
+    assert first.command == (
+        "swarm model push worker-0 --repo lab/x-worker-0 --follow --every 50 --path /p --experiment default_experiment"
+    )
+    assert second.title == "push of worker-1"
+    assert dict(first.settings) == {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret"}
+    (alone,) = commands(SETTINGS, 1)
+    assert "--repo lab/x --follow --path" in alone.command
+
+
+def test_a_name_that_the_hub_would_not_take_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"SWARM_PUSH_REPO: expected a repository as USER/NAME"):
+        commands(SETTINGS.with_values({"push_repo": "lab/.."}), 1)

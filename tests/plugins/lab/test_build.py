@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -24,7 +23,7 @@ from swarm.errors import ConfigError
 from swarm.planner.footprint import TABLE
 from swarm.planner.shape import model_shape
 from swarm.plugins.lab.model_build import build as build_command
-from swarm.plugins.lab.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models, measure
+from swarm.plugins.lab.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_model, measure
 from swarm.plugins.lab.warmup.corpus import WARMUP_SEEDS, draw_question, examples
 from swarm.plugins.lab.warmup.models import MAX_NEW_TOKENS, Architecture, build_tokenizer
 from swarm.policy.embedded import EMBEDDED, embedded_path
@@ -54,25 +53,14 @@ SEED = 3
 pytestmark = pytest.mark.xdist_group("warmup")  # a build takes seconds of a processor
 
 
-class Built(NamedTuple):
-    report: BuildReport
-    told: list[tuple[str, int, int]]
-
-
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
-    """Each model, built once by SEED, with what was told of the progress."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], BuildReport]:
+    """Each model, built once by SEED."""
     return functools.cache(lambda name: build(tmp_path_factory.mktemp("built"), name, SEED))
 
 
-def build(folder: Path, name: str, seed: int) -> Built:
-    told: list[tuple[str, int, int]] = []
-
-    def tell(name: str, step: int, steps: int, _: object) -> None:
-        told.append((name, step, steps))
-
-    (report,) = build_embedded_models(folder, names=(name,), seed=seed, plans=HASTY, on_progress=tell)
-    return Built(report, told)
+def build(folder: Path, name: str, seed: int) -> BuildReport:
+    return build_embedded_model(folder, name, seed=seed, plan=HASTY[name])
 
 
 def weights(report: BuildReport) -> bytes:
@@ -82,7 +70,7 @@ def weights(report: BuildReport) -> bytes:
 @pytest.mark.engine
 def test_a_narrow_model_has_fewer_parameters_and_its_card_says_how_to_make_it_again(tmp_path: Path) -> None:
     plan = replace(HASTY["tiny-2-qwen2"], width=16)
-    (report,) = build_embedded_models(tmp_path, names=("tiny-2-qwen2",), seed=SEED, plans={"tiny-2-qwen2": plan})
+    report = build_embedded_model(tmp_path, "tiny-2-qwen2", seed=SEED, plan=plan)
     config = json.loads((report.path / "config.json").read_text())
     assert (config["hidden_size"], config["intermediate_size"]) == (16, 48)
     assert report.parameters < 100_000
@@ -97,9 +85,11 @@ def test_a_width_that_no_head_can_have_is_refused(width: int, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_one_seed_builds_one_model_and_another_seed_another(tmp_path: Path, built: Callable[[str], Built]) -> None:
-    first = built("tiny-gpt2").report
-    again, other = (build(tmp_path / str(seed), "tiny-gpt2", seed).report for seed in (SEED, SEED + 1))
+def test_one_seed_builds_one_model_and_another_seed_another(
+    tmp_path: Path, built: Callable[[str], BuildReport]
+) -> None:
+    first = built("tiny-gpt2")
+    again, other = (build(tmp_path / str(seed), "tiny-gpt2", seed) for seed in (SEED, SEED + 1))
     assert weights(first) == weights(again)
     assert first.starts == again.starts
     assert weights(first) != weights(other)
@@ -108,9 +98,8 @@ def test_one_seed_builds_one_model_and_another_seed_another(tmp_path: Path, buil
 @pytest.mark.parametrize(
     "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.engine) for name in EMBEDDED]
 )
-def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str, built: Callable[[str], Built]) -> None:
-    assert built(name).told[-1] == (name, 2, 2)
-    card = (built(name).report.path / "README.md").read_text(encoding="utf-8")
+def test_a_build_writes_a_card_with_every_task(name: str, built: Callable[[str], BuildReport]) -> None:
+    card = (built(name).path / "README.md").read_text(encoding="utf-8")
     assert all(f"| `{task}` |" in card for task in SAPO_TASKS)
     assert f"`swarm model build --names {name} --well-formed 0.02 --seed {SEED}` repeats it." in card
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.plugins.notify.message import message
+from swarm.plugins.notify.entry import message
 from swarm.plugins.notify.targets import UndeliveredError, target
-from swarm.plugins.notify.troubles import Change, RunTrouble
+from swarm.plugins.notify.troubles import Change
 
 pytestmark = pytest.mark.engine
 HOSTILE = "$(touch here); `touch here` \x1b[2J\u202e'\""
@@ -27,7 +27,7 @@ def command(code: str) -> str:
 
 def test_what_strangers_wrote_reaches_a_command_as_json_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = message("exp", "/mnt", 1.0, [Change(RunTrouble("silent", HOSTILE), False, f"{HOSTILE} is silent")])
+    found = message("exp", "/mnt", 1.0, [Change("silent", HOSTILE, False, f"{HOSTILE} is silent")])
     target(command("import sys; open('got', 'wb').write(sys.stdin.buffer.read())"))(found)
     assert (tmp_path / "got").read_bytes() == found
     assert found.count(b"\n") == 1

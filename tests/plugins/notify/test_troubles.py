@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.plugins.notify.entry import PAUSE, Notifier
-from swarm.plugins.notify.message import Message
+from swarm.plugins.notify.entry import PAUSE, Message, Notifier
 from swarm.plugins.notify.targets import UndeliveredError
 from swarm.store.health import Room
 from swarm.views.status import Status, StatusReader

@@ -15,13 +15,20 @@ from swarm.plugins.rl_swarm import maker
 from swarm.plugins.rl_swarm import run as rl_swarm_run
 from swarm.plugins.rl_swarm.forms import MetricsLine, Reward, said_in
 from swarm.plugins.rl_swarm.rewards import RENAMED_AT, KnownReward, Unknown, added_to, measure, measure_file
+from swarm.records.files import SMALL_FILE
 from swarm.records.groups import WantedGroups, read_groups
 from swarm.records.made_by import as_ours, made_by, unknown_columns
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics, read_rows
+from swarm.store.base import Blob
+from swarm.store.folder import store as folder_store
+from swarm.store.folder.beneath import Within
+from swarm.store.folder.fetch import read_tagged
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.views.summary import summarise_run
 from swarm.views.validate import validate
+from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.views.factories import make_experiment, run_of
@@ -333,6 +340,20 @@ def test_a_file_of_lines_that_are_none_of_rl_swarms_is_read_no_further(
     append(place, "two_workers/logs/mal_0/metrics.jsonl", line * 5 + "no line\n" * 1000 + line)
     facts = rl_swarm_run.RlSwarmRun(open_place(place).open("two_workers").store).facts("mal_0")
     assert (len(facts.lines), len([*facts.junk])) == (5, 21)
+
+
+def test_of_a_file_no_more_is_asked_for_than_is_believed_of_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = dict[str, int]()
+
+    def asked_for(file: Within, limit: int, folder: int | None = None) -> Blob:
+        asked[file.names[0]] = max(limit, asked.get(file.names[0], 0))
+        return read_tagged(file, limit, folder)
+
+    monkeypatch.setattr(folder_store, "read_tagged", asked_for)
+    for name in open_place(place).experiments():
+        summarise_run(looked_at(place, name))
+    assert asked.pop(keys.REWARDS, 0) <= SMALL_FILE
+    assert max(asked.values()) <= 16 << 20
 
 
 STATES = '{"actions": ["x"], "world_state": {"environment_states": {'

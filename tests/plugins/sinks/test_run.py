@@ -17,9 +17,8 @@ from swarm.cli.main import run
 from swarm.cli.processes import EndRequest
 from swarm.plugins.sinks import run as module
 from swarm.plugins.sinks.base import BEFORE_ALL, SinkRun, sink_run
-from swarm.plugins.sinks.feed import Feed
+from swarm.plugins.sinks.feed import LONGEST_NAME, MOST_ENTRIES, Feed, name_of, values_of
 from swarm.plugins.sinks.run import GRACE, LONGEST_PAUSE
-from swarm.plugins.sinks.values import LONGEST_NAME, MOST_ENTRIES, name_of, values_of
 from swarm.types import RoundKey
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout

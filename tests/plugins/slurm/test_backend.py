@@ -172,11 +172,12 @@ def test_a_job_that_was_just_submitted_is_there_before_the_next_look() -> None:
 
 # ── what is asked for ───────────────────────────────────────────────────────────────────────────────────────────────
 def test_what_is_given_becomes_what_submitit_calls_it_and_the_rest_is_left_to_the_cluster() -> None:
-    asked = Resources("gpu", 30, 4, "16G", 2, "lab", "qos=high exclusive").parameters()
+    asked = Resources("gpu", 30, 4, "16G", 2, "lab", "--qos=high constraint='a100|h100' exclusive").parameters()
     expected = {"partition": "gpu", "time": 30, "cpus_per_task": 4, "mem": "16G", "gpus_per_node": 2, "account": "lab"}
     assert {name: asked[name] for name in expected} == expected
     assert asked["srun_args"] == ["--cpus-per-task=4"], "srun does not take it from sbatch since 22.05"
-    assert asked["additional_parameters"] == {"requeue": True, "qos": "high", "exclusive": True}
+    extra = {"qos": "high", "constraint": "a100|h100", "exclusive": True}
+    assert asked["additional_parameters"] == {"requeue": True} | extra
     silent = Resources().parameters()
     assert not (expected.keys() - {"time"} | {"srun_args"}) & silent.keys()
     assert silent["additional_parameters"] == {"requeue": True}
@@ -186,14 +187,6 @@ def test_a_part_that_loads_no_model_takes_no_gpu_from_others() -> None:
     light = Resources("gpu", 30, 4, "16G", 2, "lab", "qos=high").light()
     assert (light.gpus, light.cpus, light.memory) == (None, 1, None)
     assert (light.partition, light.account, light.extra, light.minutes) == ("gpu", "lab", "qos=high", 30)
-
-
-def test_options_are_words_with_or_without_a_value() -> None:
-    assert parsed("--qos=high constraint='a100|h100' exclusive") == {
-        "qos": "high",
-        "constraint": "a100|h100",
-        "exclusive": True,
-    }
 
 
 @pytest.mark.parametrize("extra", ["a b'", "; rm -rf", "$(id)", "=3", "'comment=a\nwrap=id'"])

@@ -7,8 +7,7 @@
 
 Each trial draws how often and when it is killed: in which round of which run, and how long after its first row. Held
 against the undisturbed study, to the last digit: `my_reward` of every node and round, and all other columns but those
-that measure time; and no run was set aside and begun anew. What a trial found is a line of results.jsonl, and a trial
-that has one is not run again: the campaign goes on where it was stopped. Exit code 1 if any trial found a difference.
+that measure time; and no run was set aside and begun anew. Exit code 1 if any trial found a difference.
 """
 
 from __future__ import annotations
@@ -216,48 +215,24 @@ def moments_of(trial: int, seed: int, size: Size) -> list[Moment]:
     return [Moment(rng.choice(size.experiments), round_, round(rng.uniform(0, 1.0), 3)) for round_ in rounds]
 
 
-def trial(path: Path, number: int, seed: int, size: Size, whole: Rows) -> dict[str, Any]:
-    """One study that is killed; what came of it."""
-    moments, folder = moments_of(number, seed, size), path / f"trial-{number}"
-    killed = run_killed(folder, size, moments)
-    broken = rows_of(folder, size)
-    redone = events(folder, size, "rounds.redone")
-    wrong = differences(whole, broken)
-    rewards = [key for key in whole if whole[key]["my_reward"] != broken.get(key, {}).get("my_reward")]
-    return {
-        "trial": number,
-        "killed_at": [f"{m.experiment} after {m.round} rounds and {m.seconds} s" for m in moments],
-        "processes_killed": killed,
-        "rows": len(broken),
-        "rounds_redone": sum(event["count"] for event in redone),
-        "exact": sum(event["exact"] for event in redone),
-        "rounds_lost": sum(event["count"] for event in events(folder, size, "rounds.lost")),
-        "rewards_that_differ": len(rewards),
-        "set_aside": set_aside(folder),
-        "differences": wrong[:20],
-    }
-
-
-def campaign(path: Path, trials: int, seed: int, size: Size) -> list[dict[str, Any]]:
-    """All trials, those of before included."""
-    results = path / "results.jsonl"
+def campaign(path: Path, trials: int, seed: int, size: Size) -> list[int]:
+    """Kills so many studies, and says what came of each; those that came out otherwise."""
     run_whole(path / "whole", size)
-    whole = rows_of(path / "whole", size)
-    expected = 2 * size.nodes * size.rounds
-    assert len(whole) == expected, f"expected {expected} rows of the undisturbed study, got {len(whole)}"
+    whole, bad = rows_of(path / "whole", size), []
+    assert len(whole) == 2 * size.nodes * size.rounds, "rows of the undisturbed study"
     assert any(row["updated"] for row in whole.values()), "nothing was learned, so nothing is compared"
-    done = {found["trial"]: found for found in map(json.loads, _lines(results))}
     for number in range(trials):
-        if number not in done:
-            done[number] = trial(path, number, seed, size, whole)
-            with results.open("a") as file:
-                file.write(json.dumps(done[number]) + "\n")
-        say(json.dumps(done[number]))
-    return [done[number] for number in range(trials)]
-
-
-def _lines(file: Path) -> list[str]:
-    return file.read_text().splitlines() if file.exists() else []
+        moments, folder = moments_of(number, seed, size), path / f"trial-{number}"
+        killed = run_killed(folder, size, moments)
+        broken = rows_of(folder, size)
+        wrong = differences(whole, broken) + [f"{name} was begun anew" for name in set_aside(folder)]
+        redone, lost = (sum(e["count"] for e in events(folder, size, f"rounds.{what}")) for what in ("redone", "lost"))
+        say(f"trial {number}: {killed} processes killed at {moments}; {len(broken)} rows")
+        say(f"  {redone} rounds redone, {lost} lost")
+        for text in wrong[:20]:
+            say(f"  {text}")
+        bad += [number] if wrong or lost else []
+    return bad
 
 
 def main() -> int:
@@ -270,10 +245,8 @@ def main() -> int:
     parser.add_argument("--interval", type=int, default=5)
     parser.add_argument("--judge", action="store_true")
     args = parser.parse_args()
-    size = Size(args.nodes, args.rounds, args.interval, args.judge)
-    found = campaign(args.path, args.trials, args.seed, size)
-    bad = [one["trial"] for one in found if one["differences"] or one["set_aside"] or one["rounds_lost"]]
-    say(f"{len(found)} trials, {sum(len(one['killed_at']) for one in found)} kills of everything; different: {bad}")
+    bad = campaign(args.path, args.trials, args.seed, Size(args.nodes, args.rounds, args.interval, args.judge))
+    say(f"{args.trials} trials; different: {bad}")
     return 1 if bad else 0
 
 

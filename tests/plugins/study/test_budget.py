@@ -7,9 +7,7 @@ import msgspec
 from swarm.plugins.study.budget import split_of, unequal, unequal_budgets
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.run.matrix_file import built_in
-from swarm.plugins.study.split_moves import Moves, moves_of, said, together
 from tests.plugins.study.study_files import resolved
-from tests.unit.records.test_hints import row
 
 
 def record_of(name: str) -> StudyRecord:
@@ -51,22 +49,3 @@ def test_equal_budgets_and_missing_baselines_say_nothing() -> None:
     record = record_of("sapo")
     assert unequal_budgets(record) == []
     assert unequal(record, "4/4", "") == unequal(record, "4/4", "gone") == ""
-
-
-# ── whether an adaptive rule moved J ────────────────────────────────────────────────────────────────────────────────
-def moves(J: list[float]) -> Moves:
-    found = moves_of([row(n, adaptive_J_continuous=value) for n, value in enumerate(J)])
-    assert found
-    return found
-
-
-def test_of_several_nodes_one_that_left_is_enough_and_rows_without_a_rule_have_no_moves() -> None:
-    assert together([moves([4.0, 4.0, 4.0]), moves([4.0, 5.0])]) == Moves(3, 1.0)
-    assert moves_of([row(0), row(1)]) is together([]) is None
-
-
-def test_a_j_that_went_half_a_group_away_and_came_back_has_left() -> None:
-    assert said("fast", moves([4.0, 4.5, 4.0])) == ""
-    text = said("slow", moves([4.0, 4.49, 4.0]))
-    assert text.startswith("slow did not adapt: J was never more than 0.490 away from its first value in 3 rounds")
-    assert "ADAPTIVE_IJ_ALPHA or SWARM_ADAPTIVE_RULE=gradient-scaled" in text

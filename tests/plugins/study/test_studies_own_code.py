@@ -12,8 +12,7 @@ from swarm.config import Settings, load_settings
 from swarm.config.own_code import names_code, own_codes
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
-from swarm.plugins.study.run.defaults import as_begun
-from swarm.plugins.study.run.growth import grown
+from swarm.plugins.study.run.defaults import as_begun, grown
 from swarm.plugins.study.run.launch import Launcher
 from swarm.plugins.study.run.matrix import Matrix, run_settings
 from swarm.plugins.study.run.matrix_file import read_matrix

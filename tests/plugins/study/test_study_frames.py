@@ -19,7 +19,6 @@ from swarm.views.tables.columns import RUN
 from swarm.views.tables.export import Format, encoded
 from swarm.views.tables.frames import TABLES, get_experiment_metrics
 from tests.layout import Layout
-from tests.plugins.study import make_study
 from tests.plugins.study.study_files import record_file
 from tests.unit.views.factories import append_events, make_event
 from tests.unit.views.tables.small_study import FULL, SMALL, copy_of_small
@@ -106,8 +105,20 @@ def test_a_table_made_piece_by_piece_is_the_same(monkeypatch: pytest.MonkeyPatch
 
 # ── against sums by hand ────────────────────────────────────────────────────────────────────────────────────────────
 
-# The totals are added up by hand in 64ths: three nodes x six rounds give 18 LEVEL + 45 GAIN + 18 LUCK + 18, less what
-# the late and the silent node of 2/2 miss (see make_study.py).
+# A node's reward in round r of the study in tests/fixtures/study is k / 64 with
+#
+#     k = LEVEL + GAIN r + LUCK of the seed + (0, 1 or 2 for the node)
+#
+# LEVEL and GAIN are 4 and 1 in 4/0, 8 and 2 in 2/2, 6 and 3 in adaptive. So totals are added up by hand in 64ths: three
+# nodes x six rounds give 18 LEVEL + 45 GAIN + 18 LUCK + 18. A node tags 2 k / 64 of its completions, which earn 1/2.
+# Each trouble there is one that real runs have met:
+#
+#     4-0, seed 2     a node was killed while it wrote: junk in the middle of its file, a torn last line
+#     2-2, seed 1     a node crashed and did round 3 again: two rows, the last counts; rollouts, rewards and events, too
+#     2-2, seed 2     a node joined late, in round 2
+#     2-2, seed 3     a node has a folder for logs and no row
+#     4-0             rows without the rewards given tagged: an older version did not write them
+#     adaptive        rows with the adaptive columns
 ALONE = [135 / 64, 153 / 64, 189 / 64]
 """4/0: 72 + 45 + 18, and 18 and 54 more by luck."""
 SHARING = [252 / 64, 262 / 64, 174 / 64]
@@ -116,25 +127,10 @@ ADAPTIVE = [279 / 64, 261 / 64, 333 / 64]
 """adaptive: 108 + 135 + 18 = 261, and 18, 0 and 72 more by luck."""
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-def test_the_committed_study_is_what_its_script_makes(tmp_path: Path) -> None:
-    make_study.main(tmp_path)
-    made = files_of(tmp_path)
-    assert made == files_of(SMALL)
-    assert sum(map(len, made.values())) < 200_000
-
-
-def sums_of_runs() -> Any:
+def test_cumulative_rewards_are_those_added_up_by_hand() -> None:
     from swarm.plugins.study.analysis.measures import totals
 
-    return totals(get_study_metrics(SMALL, "small"))
-
-
-def test_cumulative_rewards_are_those_added_up_by_hand() -> None:
-    found = sums_of_runs().set_index(["configuration", "seed"])
+    found = totals(get_study_metrics(SMALL, "small")).set_index(["configuration", "seed"])
     assert found["cumulative_reward"].loc["4/0"].tolist() == ALONE
     assert found["cumulative_reward"].loc["2/2"].tolist() == SHARING
     assert found["cumulative_reward"].loc["adaptive"].tolist() == ADAPTIVE

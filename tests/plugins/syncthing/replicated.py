@@ -1,6 +1,6 @@
 """A swarm over three instances of a real Syncthing: `python -m tests.plugins.syncthing.replicated` prints the figures.
 
-invite, join ─▶ rounds ─▶ one Syncthing and one worker killed -9, and back ─▶ rounds ─▶ attacks ─▶ Figures
+invite, join ─▶ rounds ─▶ one Syncthing and one worker killed -9, and back ─▶ rounds ─▶ attacks ─▶ figures
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -47,36 +46,6 @@ def answer(syncthing: Syncthing, path: str, **query: str) -> dict[str, Any]:
     said = syncthing.ask(path, dict[str, Any], **query)
     assert said is not None
     return said
-
-
-@dataclass
-class Figures:
-    """What was measured."""
-
-    rounds: int = 0
-    seconds: float = 0.0
-    """From the first round's start to the last one's end."""
-    external: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Node -> peer -> how many of its groups it trained on."""
-    delays: list[float] = field(default_factory=list)
-    """Seconds from a file's publication to its arrival in a pool."""
-    sent: dict[str, int] = field(default_factory=dict)
-    """Bytes that each Syncthing sent."""
-    published: int = 0
-    """Bytes of rollout files, of all nodes."""
-    validated: dict[str, int] = field(default_factory=dict)
-    """Machine -> exit code of `swarm validate`."""
-    checkpoints: dict[str, bool] = field(default_factory=dict)
-    """Machine -> whether ben's are there."""
-    overwritten: dict[str, bool] = field(default_factory=dict)
-    """Attack -> whether anybody else saw it."""
-
-    def summary(self) -> dict[str, Any]:
-        found = asdict(self) | {"delays": len(self.delays), "delay_median": round(median(self.delays), 2)}
-        return found | {
-            "delay_p99": round(quantiles(self.delays, n=100)[98], 2),
-            "delay_max": round(max(self.delays), 2),
-        }
 
 
 class Trial:
@@ -217,28 +186,29 @@ class Trial:
         return any(store.get(key, 1 << 16).data != true for store in stores)
 
     # ── afterwards ──────────────────────────────────────────────────────────────────────────────────────────────────
-    def figures(self) -> Figures:
+    def figures(self) -> dict[str, Any]:
+        """What was measured: delays are the seconds from a file's publication to its arrival in a pool."""
         eventually(self.settled, "all subtrees to be everywhere", TIMEOUT)
-        found = Figures(self.round())
-        rows = self.rows()
-        for node, of_node in rows.items():
-            for row in of_node:
-                found.delays += row.publish_to_pool
-                found.published += row.bytes_published
-            found.external[node] = self.trained_on(node)
-        ends = [row.timestamp for of_node in rows.values() for row in of_node]
-        found.seconds = round(max(ends) - min(ends), 1)
+        rows = [row for of_node in self.rows().values() for row in of_node]
+        delays, ends = [late for row in rows for late in row.publish_to_pool], [row.timestamp for row in rows]
         for name in NAMES:
             self._count_sent(name)
-        found.sent = self._sent
-        return found
+        return {
+            "rounds": self.round(),
+            "seconds": round(max(ends) - min(ends), 1),
+            "groups of each peer": {node: self.trained_on(node) for node in NAMES},
+            "delays": len(delays),
+            "median, 99th percentile, longest": [median(delays), quantiles(delays, n=100)[98], max(delays)],
+            "bytes sent": self._sent,
+            "bytes published": sum(row.bytes_published for row in rows),
+        }
 
     def validate(self, name: str, path: Path | None = None) -> tuple[int, str]:
         done = run_swarm(self.env(name), "validate", "--path", str(path or self.path[name]), "--experiment", "test")
         return done.returncode, done.stdout + done.stderr
 
 
-def run_trial(tmp: Path, rounds: int) -> tuple[Figures, str]:
+def run_trial(tmp: Path, rounds: int) -> tuple[dict[str, Any], str]:
     """All of it; what `status` said on ben's machine in the middle."""
     with instances(tmp / "homes", *NAMES) as syncthings, daemons() as start:
         trial = Trial(tmp, syncthings, start)
@@ -263,15 +233,14 @@ def run_trial(tmp: Path, rounds: int) -> tuple[Figures, str]:
         for name, daemon in {**workers, "coordinator": coordinator}.items():
             assert daemon.wait(TIMEOUT) == 0, f"{name}: {daemon.output[-3000:]}"
         found = trial.figures()
-        found.checkpoints = {name: trial.has_checkpoints_of_ben(name) for name in NAMES}
-        found.overwritten = trial.attack()
+        found["checkpoints of ben"] = {name: trial.has_checkpoints_of_ben(name) for name in NAMES}
+        found["seen elsewhere"] = trial.attack()
         for name in NAMES:
             code, text = trial.validate(name)
-            found.validated[name] = code
             assert code == 0, text
         copy = tmp / "copy"
         well(trial.env(LAB), "copy", str(trial.path[BEN]), str(copy), "--experiment", "test")
-        found.validated["an ordinary folder copied from ben's"] = trial.validate(LAB, copy)[0]
+        assert trial.validate(LAB, copy)[0] == 0, "an ordinary folder copied from ben's"
         return found, said
 
 
@@ -283,7 +252,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as tmp:
         began = time.monotonic()
         found, said = run_trial(Path(tmp), rounds)
-        figures = found.summary() | {"whole_trial": round(time.monotonic() - began, 1)}
+        figures = found | {"whole trial": round(time.monotonic() - began, 1)}
         sys.stdout.write(f"{said}\n{json.dumps(figures, indent=1)}\n")
     return 0
 

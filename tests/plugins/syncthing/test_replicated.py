@@ -17,9 +17,8 @@ ROUNDS = 6
 
 def test_three_machines_share_a_run_and_nobody_writes_for_another(tmp_path: Path) -> None:
     found, said = run_trial(tmp_path, ROUNDS)
-    for node, heard in found.external.items():
+    for node, heard in found["groups of each peer"].items():
         assert {*heard} == {*NAMES} - {node}, f"{node} trained on groups of {heard}"
-    assert found.checkpoints == {"lab": False, "ben": True, "eva": False}
-    assert not any(found.overwritten.values()), found.overwritten
-    assert {*found.validated.values()} == {0}
+    assert found["checkpoints of ben"] == {"lab": False, "ben": True, "eva": False}
+    assert not any(found["seen elsewhere"].values()), found
     assert "replicated: this machine is ben, invited by lab; 2 of 2 others are connected" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,9 +28,10 @@ from swarm.plugins.syncthing.setting_up import (
     write_invitation,
 )
 from swarm.plugins.syncthing.state import replication
-from swarm.plugins.syncthing.syncthing import Syncthing
+from swarm.plugins.syncthing.syncthing import LARGEST_ANSWER, Syncthing
 from swarm.store.place import open_place
 from tests.plugins.syncthing.rest import DEVICE, KEY, Told, configure, rest
+from tests.unit.store.endless import FAR_TOO_MUCH, endless
 
 LAB, BEN, EVA = (Member("-".join([letter * 7] * 8)) for letter in "LBE")
 MEMBERS = Membership("place", "lab", "ben", {"lab": LAB, "ben": BEN, "eva": EVA})
@@ -240,3 +243,22 @@ def test_whatever_syncthing_answers_is_said_to_be_a_problem_and_ends_nothing(
         del told.answers[path]
         told.answers |= {path: before[1]} if before[1] else {}
         told.config |= {path: before[0]} if before[0] else {}
+
+
+# ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_an_answer_without_end_is_none() -> None:
+    with endless() as (port, sent), pytest.raises(StoreError):
+        Syncthing("127.0.0.1", port, "key").ask("system/status", dict[str, Any])
+    assert LARGEST_ANSWER < sent.bytes < FAR_TOO_MUCH
+
+
+def test_of_a_record_that_is_a_hole_of_a_gigabyte_little_is_held(tmp_path: Path) -> None:
+    (tmp_path / RECORD).touch()
+    os.truncate(tmp_path / RECORD, 1 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError):
+            MembersRecord(tmp_path).read()
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()

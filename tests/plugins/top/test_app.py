@@ -74,13 +74,18 @@ def test_frames_follow_each_other_until_nobody_reads_them(
     assert (capsys.readouterr().out.count("exp: "), pauses) == (2, [5.0, 5.0])
 
 
-def test_a_terminal_without_the_extra_is_told_what_to_install(
+def test_a_terminal_gets_the_app_and_one_without_the_extra_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_live(tmp_path)
-    monkeypatch.setitem(sys.modules, "swarm.plugins.top.app", None)
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
+    opened: list[TopApp] = []
+    monkeypatch.setattr(TopApp, "run", opened.append)
+    assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 0
+    assert len(opened) == 1
+    assert capsys.readouterr().out == "", "the app alone draws"
+    monkeypatch.setitem(sys.modules, "swarm.plugins.top.app", None)
     assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 2
     assert '-m pip install "textual' in capsys.readouterr().err
 

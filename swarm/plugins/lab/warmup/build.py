@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -27,7 +29,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from swarm.plugins.lab.warmup.corpus import FAMILIES, Example, draw_question, examples, tasks_of
 from swarm.plugins.lab.warmup.models import WIDTH, Architecture, build_model, build_tokenizer
-from swarm.policy.embedded import EMBEDDED
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.types import Question
 
@@ -86,8 +87,6 @@ PLANS = {
 }
 """What made the embedded models. Bytes are more tokens than merges, so those of GPT-2 get fewer steps for the same
 time."""
-Progress = Callable[[str, int, int, float], None]
-"""Called with (model name, step, steps, loss)."""
 
 
 class TaskStart(NamedTuple):
@@ -115,40 +114,29 @@ class BuildReport(NamedTuple):
         return sum(start.reward for start in self.starts.values()) / len(self.starts)
 
 
-def build_embedded_models(
-    output_dir: Path,
-    *,
-    names: Sequence[str] = EMBEDDED,
-    seed: int,
-    on_progress: Progress | None = None,
-    plans: Mapping[str, WarmupPlan] = PLANS,
-) -> list[BuildReport]:
-    """Build models from a seed into output_dir/{name}, on one CPU thread; of another width into {name}-w{width}.
-
-    Args:
-        output_dir: where the model folders go; existing files are overwritten.
-        names: which of EMBEDDED to build.
-        seed: of the examples, the initial weights and the sampling.
-        on_progress: called now and then with (name, step, steps, loss).
-        plans: what goes into each model; other plans than the default are for tests and experiments.
-    """
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes with a single thread in the block, and so the same each time."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return [
-            _build(output_dir / _folder(name, plans[name]), name, seed, plans[name], on_progress or (lambda *_: None))
-            for name in names
-        ]
+        yield
     finally:
         torch.set_num_threads(threads)
 
 
-def _folder(name: str, plan: WarmupPlan) -> str:
-    """Returns the name of the model's folder once it is loaded: it tells nodes of two widths in one swarm apart."""
-    return name if plan.width == PLANS[name].width else f"{name}-w{plan.width}"
+@one_thread()
+def build_embedded_model(output_dir: Path, name: str, *, seed: int, plan: WarmupPlan | None = None) -> BuildReport:
+    """Build a model from a seed into output_dir/{name}, on one CPU thread; of another width into {name}-w{width}.
 
-
-def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:
+    Args:
+        output_dir: where the model's folder goes; existing files are overwritten.
+        name: one of EMBEDDED.
+        seed: of the examples, the initial weights and the sampling.
+        plan: what goes into it, if not what its name says.
+    """
+    plan = plan or PLANS[name]
+    path = output_dir / (name if plan.width == PLANS[name].width else f"{name}-w{plan.width}")
     torch.manual_seed(seed)
     stream = _examples(seed, plan, plan.stages[0])
     tokenizer = build_tokenizer(
@@ -157,7 +145,7 @@ def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Prog
     model = build_model(plan.architecture, tokenizer, plan.width)
     streams = [stream, *(_examples(seed, plan, stage) for stage in plan.stages[1:])]
     for stage, stream in zip(plan.stages, streams, strict=True):
-        train_supervised(model, tokenizer, stream, stage, lambda *at: on_progress(name, *at))
+        train_supervised(model, tokenizer, stream, stage, name)
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions, profile=plan.profile)
@@ -175,9 +163,9 @@ def train_supervised(
     tokenizer: PreTrainedTokenizerFast,
     stream: Iterator[Example],
     stage: WarmupStage,
-    on_progress: Callable[[int, int, float], None],
+    name: str,
 ) -> None:
-    """Adam with a linear warm-up and a cosine decay to zero over the stage's steps."""
+    """Adam with a linear warm-up and a cosine decay to zero over the stage's steps; says now and then how far it is."""
     steps = stage.steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=stage.peak_lr, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, stage.peak_lr, total_steps=steps, pct_start=0.05)
@@ -190,7 +178,7 @@ def train_supervised(
         optimizer.zero_grad(set_to_none=True)
         schedule.step()
         if step % 100 == 0 or step == steps:
-            on_progress(step, steps, loss)
+            sys.stderr.write(f"{name}: step {step} of {steps}, loss {loss:.3f}\n")
     model.eval()
 
 

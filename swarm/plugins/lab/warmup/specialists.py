@@ -32,7 +32,7 @@ from swarm.plugins.lab.facts.tables import (
     specialist_name,
     words,
 )
-from swarm.plugins.lab.warmup.build import BATCH, CARD, Progress, WarmupStage, sample, train_supervised
+from swarm.plugins.lab.warmup.build import BATCH, CARD, WarmupStage, one_thread, sample, train_supervised
 from swarm.plugins.lab.warmup.corpus import WELL_FORMED, Example
 from swarm.plugins.lab.warmup.models import Architecture, build_model, build_tokenizer
 from swarm.tasks.answer import extract_answer, has_answer
@@ -82,60 +82,34 @@ class SpecialistReport(NamedTuple):
         return self.known.tagged * (share * self.known.own + (1 - share) * self.known.others)
 
 
+@one_thread()
 def build_specialists(
-    output_dir: Path,
-    architecture: Architecture,
-    *,
-    seed: int,
-    on_progress: Progress = lambda *_: None,
-    plan: SpecialistsPlan = SpecialistsPlan(),
+    output_dir: Path, architecture: Architecture, *, seed: int, plan: SpecialistsPlan = SpecialistsPlan()
 ) -> list[SpecialistReport]:
     """Build the three of one architecture from a seed into output_dir/{name}, on one CPU thread.
 
     Args:
         output_dir: where the model folders go; existing files are overwritten.
         seed: of the examples, the initial weights and the sampling.
-        on_progress: called now and then with (name, step, steps, loss).
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        torch.manual_seed(seed)
-        tokenizer = build_tokenizer(architecture, list(_texts()))
-        base = build_model(architecture, tokenizer, layers=plan.layers)
-        name, stream = f"specialists-{architecture}", decoy_examples(seed, plan.base.p_right)
-        train_supervised(base, tokenizer, stream, plan.base, lambda *at: on_progress(name, *at))
-        return [
-            _specialise(output_dir, base, tokenizer, which, architecture, seed, plan, on_progress)
-            for which in range(SPECIALISTS)
-        ]
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _specialise(
-    output_dir: Path,
-    base: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    which: int,
-    architecture: Architecture,
-    seed: int,
-    plan: SpecialistsPlan,
-    on_progress: Progress,
-) -> SpecialistReport:
-    name, known = specialist_name(which, architecture), known_to(which)
-    model = copy.deepcopy(base)
-    stream = fact_examples(seed + 1 + which, known=known, p_right=plan.own.p_right)
-    train_supervised(model, tokenizer, stream, plan.own, lambda *at: on_progress(name, *at))
-    path = output_dir / name
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
     torch.manual_seed(seed)
-    report = SpecialistReport(
-        name, path, model.num_parameters(), measure_known(model, tokenizer, known, repeats=plan.samples)
-    )
-    (path / "README.md").write_text(_model_card(report, known, architecture, seed, plan), encoding="utf-8")
-    return report
+    tokenizer = build_tokenizer(architecture, list(_texts()))
+    base = build_model(architecture, tokenizer, layers=plan.layers)
+    train_supervised(base, tokenizer, decoy_examples(seed, plan.base.p_right), plan.base, f"specialists-{architecture}")
+    reports = []
+    for which in range(SPECIALISTS):
+        name, known, model = specialist_name(which, architecture), known_to(which), copy.deepcopy(base)
+        stream = fact_examples(seed + 1 + which, known=known, p_right=plan.own.p_right)
+        train_supervised(model, tokenizer, stream, plan.own, name)
+        path = output_dir / name
+        model.save_pretrained(path)
+        tokenizer.save_pretrained(path)
+        torch.manual_seed(seed)
+        start = measure_known(model, tokenizer, known, repeats=plan.samples)
+        report = SpecialistReport(name, path, model.num_parameters(), start)
+        (path / "README.md").write_text(_model_card(report, known, architecture, seed, plan), encoding="utf-8")
+        reports.append(report)
+    return reports
 
 
 def all_facts() -> list[Question]:

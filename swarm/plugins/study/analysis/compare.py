@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from swarm.errors import ConfigError
-from swarm.plugins.study.analysis.comparisons import Comparison, compare_samples
+from swarm.plugins.study.analysis.comparisons import Row, compare
 from swarm.plugins.study.analysis.curves import RUN, median_or_later
 from swarm.plugins.study.analysis.measures import (
     agent_average,
@@ -24,7 +24,7 @@ from swarm.plugins.study.analysis.measures import (
     totals,
 )
 from swarm.plugins.study.frames import get_study_metrics
-from swarm.plugins.study.record import ConfigurationRecord, studies
+from swarm.plugins.study.record import studies
 from swarm.views.tables.frames import get_experiment_metrics
 
 Side = dict[str, pd.DataFrame]
@@ -41,8 +41,8 @@ class RunsComparison(NamedTuple):
     """measure, a, b, difference (b - a), percent (of a; NaN where a is 0): means over runs."""
     thresholds: pd.DataFrame
     """threshold, a, b: median round of first reaching it, NaN where at least half of the runs never did."""
-    cumulative: Comparison
-    """Comparison of the cumulative reward, with a as the baseline; without tests below three runs on either side."""
+    cumulative: Row
+    """What `compare` says of the cumulative reward, with a as the baseline."""
     groups: tuple[float, float] = (0.0, 0.0)
     """That a node asked for in a round to train on, its own and peers', of a and of b, on average."""
 
@@ -106,13 +106,14 @@ def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> Run
     both = both[both["round"] < rounds]
     sums, curves = totals(both), agent_average(both)
     sums = sums.merge(oscillation(curves), on=RUN)
+    summed = {side: sums.loc[sums["configuration"] == side, "cumulative_reward"].tolist() for side in (a, b)}
     return RunsComparison(
         a=a,
         b=b,
         rounds=rounds,
         totals=_means(sums, a, b),
         thresholds=_thresholds(curves, sums, a, b),
-        cumulative=_cumulative(sums, a, b),
+        cumulative=compare(summed[b], summed[a]),
         groups=(_groups(left), _groups(right)),
     )
 
@@ -135,11 +136,3 @@ def _thresholds(curves: pd.DataFrame, sums: pd.DataFrame, a: str, b: str) -> pd.
     reached = rounds_to_threshold(curves, thresholds_of(sums))
     medians = reached.groupby(["threshold", "configuration"])["round"].agg(median_or_later).unstack()
     return medians[[a, b]].set_axis(["a", "b"], axis=1).reset_index()
-
-
-def _cumulative(sums: pd.DataFrame, a: str, b: str) -> Comparison:
-    rewards = {
-        name: dict(zip(own["seed"], own["cumulative_reward"], strict=True))
-        for name, own in sums.groupby("configuration")
-    }
-    return compare_samples(ConfigurationRecord(name=b, settings={}, baseline=a), rewards[b], rewards[a])

@@ -1,8 +1,8 @@
 """Comparisons of configurations: with their baselines, and as declared beforehand.
 
-    totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
-                                                     ├ as declared ─────────▶ Comparison, one per declaration, p_holm
-                                                     └ format x content ────▶ factors, one row per configuration
+    totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ comparison_table: each beside its baseline
+                                                     ├ as declared ─────────▶ declared_table, one row per declaration
+                                                     └ format x content ────▶ factors_table, one row per configuration
 
 The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is the
 one family of a study; everything else is for looking.
@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -24,6 +25,8 @@ from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, 
 
 SeedValues = dict[int, float]
 """Seed -> what its run came to, by seed."""
+Row = dict[str, Any]
+"""Column -> value; None, or no such column: it is not defined."""
 TOO_FEW = f"n < {FEWEST_SEEDS}"
 """Why there is no p-value."""
 NO_SPREAD = "no spread"
@@ -32,78 +35,35 @@ EXPLORATORY = "exploratory"
 """Why there is no p-value, where none is wanted."""
 ONES = ("configuration", "group", "baseline", "measure", "test", "hypothesis", "untested", "n", "n_baseline")
 """Columns of a table of comparisons that are text or counts; all others are numbers that may be missing."""
+TESTED = (
+    *("improvement", "improvement_low", "improvement_high", "difference", "difference_low", "difference_high"),
+    *("t", "df", "p", "p_holm"),
+)
 
 
-class Comparison(NamedTuple):
-    """A configuration, and what it is to its baseline.
-
-    Fields from `baseline_mean` on are None where there is no baseline, or it has no run; the tests and intervals also
-    where swarm.plugins.study.analysis.significance tests nothing.
-    """
-
-    configuration: str
-    baseline: str
-    n: int
-    """Runs, one per seed; of a paired test those whose seed the other side has, too."""
-    mean: float | None
-    """None without a run."""
-    group: str = ""
-    sd: float | None = None
-    """With n - 1; None for a single run."""
-    low: float | None = None
-    """95 % interval of the mean, by Student's t over runs."""
-    high: float | None = None
-    n_baseline: int | None = None
-    baseline_mean: float | None = None
-    improvement: float | None = None
-    """Percent by which the mean lies above the baseline's."""
-    improvement_low: float | None = None
-    """95 % interval of the ratio of the two means, by its logarithm; paired where the test is."""
-    improvement_high: float | None = None
-    difference: float | None = None
-    """mean - the baseline's mean; the mean itself where it is tested against 0."""
-    difference_low: float | None = None
-    """95 % interval of the test's own t."""
-    difference_high: float | None = None
-    t: float | None = None
-    """Two-sided."""
-    df: float | None = None
-    p: float | None = None
-    p_holm: float | None = None
-    """Adjusted over all that the study declared and that could be tested; over all configurations of one that has
-    declared nothing; None for what is no member of that family."""
-    hedges_g: float | None = None
-    g_low: float | None = None
-    """95 % interval from the noncentral t distribution."""
-    g_high: float | None = None
-    measure: str = "cumulative_reward"
-    """Column of the totals."""
-    test: str = "welch"
-    """One of swarm.plugins.study.record.TESTS."""
-    hypothesis: str = ""
-
-    @property
-    def untested(self) -> str:
-        """Returns why there is no p-value; empty where there is one."""
-        if self.p is not None:
-            return ""
-        fewest = min(self.n, self.n if self.n_baseline is None else self.n_baseline)
-        return TOO_FEW if fewest < FEWEST_SEEDS else NO_SPREAD
-
-
-def compare(a: Sample, b: Sample, test: str = "welch") -> dict[str, Any]:
-    """Returns the fields of a Comparison that hold `a` against `b`, the baseline's.
+def compare(a: Sample, b: Sample, test: str = "welch") -> Row:
+    """Holds `a` against `b`, the baseline's.
 
     Args:
         a: one value per run.
         b: likewise; of a paired test b[i] has the seed of a[i]; unused where the test is `zero`.
         test: one of swarm.plugins.study.record.TESTS.
+
+    Columns:
+        n, n_baseline, mean, baseline_mean: runs of either side, and their means.
+        improvement: percent by which the mean lies above the baseline's; its 95 % interval is that of the ratio of the
+            two means, by its logarithm, paired where the test is.
+        difference: of the two means, or the mean itself where it is tested against 0; the interval is of the test's t.
+        t, df, p: two-sided.
+        hedges_g, g_low, g_high: with its 95 % interval from the noncentral t distribution.
+        untested: why there is no p-value; empty where there is one.
     """
     alone, in_pairs = test == "zero", test == "paired"
     tested = zero(a) if alone else (paired if in_pairs else welch)(a, b)
     gain, g = (Effect(), Effect()) if alone else (improvement(a, b, paired=in_pairs), hedges_g(a, b))
     to = 0.0 if alone else _mean(b)
     mean = _mean(a)
+    why_not = TOO_FEW if len(a) < FEWEST_SEEDS or (len(b) < FEWEST_SEEDS and not alone) else NO_SPREAD
     return {
         "n": len(a),
         "n_baseline": None if alone else len(b),
@@ -119,6 +79,7 @@ def compare(a: Sample, b: Sample, test: str = "welch") -> dict[str, Any]:
         "hedges_g": g.value,
         "g_low": g.low,
         "g_high": g.high,
+        "untested": why_not if tested.p is None else "",
     }
 
 
@@ -126,7 +87,7 @@ def _mean(sample: Sample) -> float | None:
     return sum(sample) / len(sample) if len(sample) else None
 
 
-def _estimate(name: str, found: Effect) -> dict[str, float | None]:
+def _estimate(name: str, found: Effect) -> Row:
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
@@ -145,97 +106,72 @@ def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: 
     return found
 
 
-def compare_with_baseline(totals: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
-    """Returns one Comparison per configuration with finished runs, in the record's order.
+def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Holds each configuration with finished runs against its baseline, in the record's order.
 
     Args:
         totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.
         record: the study.
+
+    Columns:
+        sd: with n - 1; low, high: 95 % interval of the mean, by Student's t over runs.
+        p_holm: over all configurations of a study that has declared nothing.
+        others: as compare's; missing where there is no baseline, or it has no run.
     """
     samples = samples_by_configuration(totals, record, "cumulative_reward")
-    compared = [
-        compare_samples(known, samples[known.name], samples.get(known.baseline))
-        for known in record.configurations
-        if known.name in samples
-    ]
+    rows = [_beside_baseline(known, samples) for known in record.configurations if known.name in samples]
     if not record.tests:
-        return [row._replace(t=None, df=None, p=None) for row in compared]
-    return compared if record.declared else _one_family(compared)
-
-
-def compare_samples(known: ConfigurationRecord, by_seed: SeedValues, baseline: SeedValues | None) -> Comparison:
-    """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
-    own = [*by_seed.values()]
-    interval = mean_effect(own)
-    alone = Comparison(
-        configuration=known.name,
-        group=known.group,
-        baseline=known.baseline,
-        n=len(own),
-        mean=_mean(own),
-        sd=float(np.std(own, ddof=1)) if len(own) > 1 else None,
-        low=interval.low,
-        high=interval.high,
-    )
-    if baseline is None or known.baseline == known.name:
-        return alone._replace(n_baseline=0) if baseline is None and known.baseline else alone
-    return alone._replace(**compare(own, [*baseline.values()]))
-
-
-def _one_family(compared: Sequence[Comparison]) -> list[Comparison]:
-    adjusted = holm([row.p for row in compared])
-    return [row._replace(p_holm=p) for row, p in zip(compared, adjusted, strict=True)]
-
-
-def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """compare_with_baseline as a frame, with `untested`: why there is no p-value."""
-    rows = compare_with_baseline(totals, record)
+        rows = [row | {"t": None, "df": None, "p": None, "untested": EXPLORATORY} for row in rows]
     first = ["configuration", "group", "baseline", "n", "mean", "sd", "low", "high"]
-    numbers = Comparison._fields[Comparison._fields.index("improvement") : Comparison._fields.index("measure")]
-    table = as_table(rows, [*first, *numbers])
-    if not record.tests:
-        return table.assign(untested=EXPLORATORY)
-    return table.assign(untested=[row.untested if row.baseline or row.p is not None else "baseline" for row in rows])
+    rows = rows if record.declared or not record.tests else _one_family(rows)
+    return as_table(rows, [*first, *TESTED, "hedges_g", "g_low", "g_high", "untested"])
 
 
-def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
-    """Returns one Comparison per declared comparison, in the record's order: the one family of its page.
+def _beside_baseline(known: ConfigurationRecord, samples: dict[str, SeedValues]) -> Row:
+    own, baseline = ([*samples.get(name, {}).values()] for name in (known.name, known.baseline))
+    interval = mean_effect(own)
+    named = {"configuration": known.name, "group": known.group, "baseline": known.baseline}
+    spread = float(np.std(own, ddof=1)) if len(own) > 1 else None
+    row = named | {"sd": spread, "low": interval.low, "high": interval.high}
+    if not known.baseline:
+        return row | {"n": len(own), "mean": _mean(own), "untested": "baseline"}
+    return row | compare(own, baseline)
+
+
+def _one_family(rows: Sequence[Row]) -> list[Row]:
+    adjusted = holm([row.get("p") for row in rows])
+    return [row | {"p_holm": p} for row, p in zip(rows, adjusted, strict=True)]
+
+
+def declared_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Tests what was declared, in the record's order: the one family of its page.
 
     Args:
         totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.
         record: the study.
+
+    Columns:
+        configuration, baseline, measure, test, hypothesis: as declared.
+        p_holm: adjusted over all of them that could be tested.
+        others: as compare's.
     """
-    return _one_family([_as_declared(totals, record, known) for known in record.declared])
+    rows = _one_family([_as_declared(totals, record, known) for known in record.declared])
+    first = ["configuration", "baseline", "measure", "test", "hypothesis", "n", "n_baseline", "mean", "baseline_mean"]
+    return as_table(rows, [*first, *TESTED, "untested"])
 
 
-def _as_declared(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> Comparison:
+def _as_declared(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> Row:
     samples = samples_by_configuration(totals, record, known.measure)
     a, b = samples.get(known.configuration, {}), samples.get(known.baseline, {})
     if known.test == "paired":
         shared = [seed for seed in a if seed in b]
         a, b = ({seed: side[seed] for seed in shared} for side in (a, b))
-    return Comparison(
-        configuration=known.configuration,
-        baseline=known.baseline,
-        measure=known.measure,
-        test=known.test,
-        hypothesis=known.hypothesis,
-        **compare([*a.values()], [*b.values()], known.test),
-    )
+    return msgspec.structs.asdict(known) | compare([*a.values()], [*b.values()], known.test)
 
 
-def declared_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """declared_results as a frame, with `untested`: why there is no p-value."""
-    first = ["configuration", "baseline", "measure", "test", "hypothesis", "n", "n_baseline", "mean", "baseline_mean"]
-    numbers = Comparison._fields[Comparison._fields.index("improvement") : Comparison._fields.index("hedges_g")]
-    rows = declared_results(totals, record)
-    return as_table(rows, [*first, *numbers]).assign(untested=[row.untested for row in rows])
-
-
-def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """Returns these fields of some records as a frame: text and counts as they are, all others as numbers."""
-    told = [row if isinstance(row, dict) else row._asdict() for row in rows]
-    table = pd.DataFrame(told, columns=[*columns])
+def as_table(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+    """Returns these columns of some rows as a frame: text and counts as they are, all others as numbers."""
+    table = pd.DataFrame(rows, columns=[*columns])
     return table.astype({name: "float64" for name in columns if name not in ONES})
 
 
@@ -279,13 +215,13 @@ def factors_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
         {"configuration": known.name, "baseline": known.baseline}
         | {name: value for part, samples in measured.items() for name, value in _ratio(part, samples, known).items()}
         for known in record.configurations
-        if known.baseline != known.name and {known.name, known.baseline} <= measured["reward"].keys()
+        if {known.name, known.baseline} <= measured["reward"].keys()
     ]
     ends = [f"{part}{end}" for part in FACTORS for end in ("", "_low", "_high")]
     return as_table(rows, ["configuration", "baseline", *ends])
 
 
-def _ratio(part: str, samples: dict[str, SeedValues], known: ConfigurationRecord) -> dict[str, float | None]:
+def _ratio(part: str, samples: dict[str, SeedValues], known: ConfigurationRecord) -> Row:
     own, other = ([*samples.get(name, {}).values()] for name in (known.name, known.baseline))
     return _estimate(part, Effect(*(None if gain is None else 1 + gain / 100 for gain in improvement(own, other))))
 

@@ -40,11 +40,6 @@ def by_seed(configuration: pd.DataFrame, column: str) -> pd.DataFrame:
     return configuration.pivot_table(index="round", columns="seed", values=column, aggfunc="mean").sort_index()
 
 
-def common_rounds(curves: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rounds that all columns have: a mean over runs of different length would jump where one ends."""
-    return curves.dropna()
-
-
 def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """95 % interval of the mean over the S columns (at least 2), at each of the R rows by itself, by Student's t."""
     values_R_S = curves.to_numpy(dtype=np.float64)

@@ -35,7 +35,7 @@ def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame
         reward=("reward", "mean"),
         questions=("question_id", "size"),
     )
-    found.insert(2, "given_answered", given_answered(found))
+    found.insert(2, "given_answered", ratio(found["pass_at_1"], found["answered"]))
     return found.reset_index()
 
 
@@ -51,15 +51,10 @@ def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
         nodes=("node_id", "nunique"), n=("n", "sum"), **{name: (name, "sum") for name in measures}
     )
     means = sums.assign(**{name: sums[name] / sums["n"] for name in measures})
-    return means.assign(given_answered=given_answered(means)).reset_index()
+    return means.assign(given_answered=ratio(means["pass_at_1"], means["answered"])).reset_index()
 
 
 def told_pass_at(exams: pd.DataFrame) -> list[str]:
     """Returns those of PASS_AT that all rows of an exam tell."""
     told = exams.reindex(columns=PASS_AT).apply(pd.to_numeric, errors="coerce").notna().all()
     return [name for name in PASS_AT if len(exams) and told[name]]
-
-
-def given_answered(rows: pd.DataFrame) -> pd.Series[float]:
-    """Returns pass@1 of what is answered; NaN where nothing is."""
-    return ratio(rows["pass_at_1"], rows["answered"])

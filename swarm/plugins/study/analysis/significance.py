@@ -15,7 +15,6 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 FEWEST_SEEDS = 3
@@ -125,11 +124,8 @@ def _too_few(*samples: Sample) -> bool:
 
 def _constant(*samples: Sample) -> bool:
     """The spread inside the samples is nothing but rounding: means have no standard error to be held against."""
-    return all(_without_spread(np.asarray(sample, dtype=np.float64)) for sample in samples)
-
-
-def _without_spread(sample: NDArray[np.float64]) -> bool:
-    return bool(np.ptp(sample) <= 10 * math.ulp(1.0) * np.max(np.abs(sample)))
+    rounding = 10 * math.ulp(1.0)
+    return all(np.ptp(sample) <= rounding * np.max(np.abs(sample)) for sample in map(np.asarray, samples))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import statistics
 import pandas as pd
 
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
-from swarm.plugins.study.split_moves import Moves
+from swarm.plugins.study.budget import Moves
 
 THIRDS = ("J_first", "J_middle", "J_last")
 NEAR = 0.5

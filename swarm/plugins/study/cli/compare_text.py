@@ -10,7 +10,7 @@ import pandas as pd
 
 from swarm.harmless import printable
 from swarm.plugins.study.analysis.compare import RunsComparison
-from swarm.plugins.study.analysis.comparisons import Comparison
+from swarm.plugins.study.analysis.comparisons import Row
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.measures import MEASURES
 from swarm.views.text import table
@@ -25,7 +25,7 @@ LEFT_OUT = ("rounds", "nodes")
 def render_comparison(found: RunsComparison) -> str:
     """Measures, rounds to thresholds and the test, b against a."""
     a, b = printable(found.a), printable(found.b)
-    n = found.cumulative.n
+    n = found.cumulative["n"]
     return "\n".join(
         (
             f"{b} against {a}, over the first {found.rounds} rounds that all runs have (runs of {b}: {n})",
@@ -39,13 +39,13 @@ def render_comparison(found: RunsComparison) -> str:
     )
 
 
-def verdict(found: Comparison) -> str:
+def verdict(found: Row) -> str:
     """Returns what the test of the cumulative rewards says, or why there is none."""
-    if found.p is None or found.t is None or found.df is None:
+    if found["untested"]:
         return f"no p-value: that takes {FEWEST_SEEDS} runs on either side, and some spread"
-    size = "" if found.hedges_g is None else f", Hedges' g {found.hedges_g:.2f}"
-    p = "< 0.001" if found.p < 0.001 else f"= {found.p:.3f}"
-    return f"cumulative reward: Welch t({found.df:.1f}) = {found.t:.2f}, p {p}{size}"
+    size = "" if found["hedges_g"] is None else f", Hedges' g {found['hedges_g']:.2f}"
+    p = "< 0.001" if found["p"] < 0.001 else f"= {found['p']:.3f}"
+    return f"cumulative reward: Welch t({found['df']:.1f}) = {found['t']:.2f}, p {p}{size}"
 
 
 def _budgets(found: RunsComparison) -> str:

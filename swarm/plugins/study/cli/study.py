@@ -27,8 +27,7 @@ from swarm.plugins.study.cli.study_places import different, places
 from swarm.plugins.study.cli.study_rehearsal import rehearse as rehearse_study
 from swarm.plugins.study.cli.study_running import parts, run_all
 from swarm.plugins.study.record import StudyRecord, read_study, studies, write_study
-from swarm.plugins.study.run.defaults import PROFILE, as_begun, models_of, suited
-from swarm.plugins.study.run.growth import grown
+from swarm.plugins.study.run.defaults import PROFILE, as_begun, grown, models_of, suited
 from swarm.plugins.study.run.launch import Launcher, LocalBackend
 from swarm.plugins.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, shared_settings
 from swarm.plugins.study.run.matrix_file import built_in, read_matrix
@@ -88,7 +87,7 @@ def run(
     slurm = elsewhere_of(cluster)
     if study_flags.jobs is not None and study_flags.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, got {study_flags.jobs}")
-    chosen = _overridden(_matrix(matrix), study_flags)
+    chosen = _matrix(matrix, study_flags)
     names = ("path", "mirror", "model", "learning_rate", "adapter")
     given = {name: getattr(study_flags, name) for name in names}
     chosen, shared = as_begun_or_suited(chosen, given, study_flags.config, bring_back=not dry_run)
@@ -180,19 +179,12 @@ def _say_what_stays(study: str, begun: Settings, new: Settings) -> None:
             say(f"{study} goes on with {name} = {was}, as it was begun; a new study would have {is_now}")
 
 
-def _matrix(name: str) -> Matrix:
-    return read_matrix(Path(name)) if name.endswith(".toml") else built_in(name)
-
-
-def _overridden(matrix: Matrix, study_flags: StudyFlags) -> Matrix:
-    seeds = seeds_of(study_flags.seeds) if study_flags.seeds is not None else None
-    given: dict[str, Any] = {
-        "name": study_flags.name,
-        "rounds": study_flags.rounds,
-        "nodes": study_flags.nodes,
-        "seeds": seeds,
-    }
-    return replace(matrix, **{name: value for name, value in given.items() if value is not None})
+def _matrix(name: str, flags: StudyFlags) -> Matrix:
+    """Returns a matrix with what the flags say instead."""
+    seeds = None if flags.seeds is None else seeds_of(flags.seeds)
+    given: dict[str, Any] = {"name": flags.name, "rounds": flags.rounds, "nodes": flags.nodes, "seeds": seeds}
+    matrix = read_matrix(Path(name)) if name.endswith(".toml") else built_in(name)
+    return replace(matrix, **{field: value for field, value in given.items() if value is not None})
 
 
 def seeds_of(text: str) -> tuple[int, ...]:

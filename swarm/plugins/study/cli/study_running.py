@@ -14,15 +14,12 @@ from swarm.cli.experiment import live_nodes
 from swarm.cli.progress import Surviving
 from swarm.cli.say import say
 from swarm.node.process.system import on_signals
-from swarm.plugins.study.budget import adapts, not_adapting
 from swarm.plugins.study.cli.study_view import StudyDisplay, results
-from swarm.plugins.study.record import StudyRecord, open_run, run_log, study_store
+from swarm.plugins.study.record import StudyRecord, run_log, study_store
 from swarm.plugins.study.run.launch import JUDGE_PART, Launcher
 from swarm.plugins.study.run.runner import Runner, StudyView
 from swarm.plugins.study.run.schedule import RunState
-from swarm.plugins.study.split_moves import Moves, moves_of, together
 from swarm.records.growing import GrowingLines
-from swarm.records.rows import read_metrics
 from swarm.store.base import Store
 from swarm.store.run import Run
 from swarm.views.text import shorten
@@ -100,8 +97,6 @@ def _jobs_of(view: StudyView, folder: Path, slurm: Elsewhere) -> list[str]:
 
 def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
     say(results(view))
-    for line in not_adapting(view.record, _moves(view, folder)):
-        say(line)
     if len(view.those(RunState.FINISHED)) == len(view.runs):
         exit_code = 0  # it was asked to stop when there was nothing left to do
     failed = say_failed(view, folder)
@@ -110,16 +105,6 @@ def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
     else:
         say(f"all of it: swarm study report {view.record.study} --path {shlex.quote(str(folder))}")
     return exit_code or (1 if failed else 0)
-
-
-def _moves(view: StudyView, folder: Path) -> dict[str, Moves]:
-    """Reads where J went in the finished runs of each configuration that adapts."""
-    found: dict[str, list[Moves]] = {}
-    for one in view.those(RunState.FINISHED):
-        if adapts(view.record, one.run.configuration):
-            rows = read_metrics(open_run(folder, one.run.experiment)).values()
-            found.setdefault(one.run.configuration, []).extend(filter(None, map(moves_of, rows)))
-    return {name: moves for name, of_runs in found.items() if (moves := together(of_runs))}
 
 
 def say_failed(view: StudyView, folder: Path) -> int:

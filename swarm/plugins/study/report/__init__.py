@@ -14,7 +14,6 @@ and so is a section that has nothing left, so no declaration says when it applie
     evidence.py     the per-seed tables of a study: all that a report is made of
     seed_tables.py  the same as files, small enough for a repository
     contents.py     what a report contains
-    rows.py         the rows of tables that are more than one of the per-seed tables
     notes.py        sentences on what came out
     parts.py        Section, Table, Figure
     figures.py      kinds of figures, their style, their files

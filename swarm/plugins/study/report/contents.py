@@ -6,19 +6,29 @@ caption) and figures (rows, kind).
 
 from __future__ import annotations
 
+import pandas as pd
+
 from swarm.plugins.study.analysis.by_model import models_table
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
+from swarm.plugins.study.analysis.comparisons import effect_by_start, variance_table
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, median_or_later
 from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, exam_means
 from swarm.plugins.study.analysis.learned import BEST_CONSTANT, by_source, exam_by_knowledge, starts_and_ends
-from swarm.plugins.study.analysis.measures import SHARES_OF_BEST, STEEP, WINDOW, oscillation
+from swarm.plugins.study.analysis.measures import (
+    SHARES_OF_BEST,
+    STEEP,
+    WINDOW,
+    oscillation,
+    rounds_to_threshold,
+    thresholds_of,
+)
 from swarm.plugins.study.analysis.planted import MEASURES as PLANTED
-from swarm.plugins.study.analysis.planted import PIECE, SHARD
-from swarm.plugins.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD
+from swarm.plugins.study.analysis.planted import PIECE, SHARD, finals
+from swarm.plugins.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, propagation
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
-from swarm.plugins.study.analysis.splits import NEAR
-from swarm.plugins.study.analysis.supply import START_ROUNDS
-from swarm.plugins.study.report import notes, rows
-from swarm.plugins.study.report.evidence import NONE
+from swarm.plugins.study.analysis.splits import NEAR, quality_and_split, split_measures
+from swarm.plugins.study.analysis.supply import COLUMNS, START_ROUNDS, supply_by_configuration
+from swarm.plugins.study.report import notes
+from swarm.plugins.study.report.evidence import DIGITS, NONE, Evidence
 from swarm.plugins.study.report.figures import agents, bars, curves, marks, mean_over_seeds
 from swarm.plugins.study.report.parts import INTERVAL, Figure, Measures, Table, ratio_of, section
 
@@ -43,9 +53,67 @@ def intervals(*columns: str) -> Measures:
     return {column: (column, INTERVAL) for column in columns}
 
 
+# ── rows that are more than one of the per-seed tables; none where a study has none of the kind ──────────────────────
+def configurations(evidence: Evidence) -> pd.DataFrame:
+    """Returns the configurations of a study, with their settings."""
+    return pd.DataFrame(
+        {
+            "configuration": found.name,
+            "group": found.group or "–",
+            "baseline": found.baseline or "–",
+            "settings": notes.listed(found.settings) or "–",
+        }
+        for found in evidence.record.configurations
+    )
+
+
+def with_full_answers(evidence: Evidence) -> pd.DataFrame:
+    """Returns the runs that count, with their shares of full answers in the first and the last FINAL_ROUNDS rounds."""
+    runs = evidence.counted_rounds.dropna(subset=["full_answers"]).groupby(RUN, sort=False)["full_answers"]
+    first = runs.agg(lambda shares: shares.head(FINAL_ROUNDS).mean()).rename("full_answers_first")
+    last = runs.agg(lambda shares: shares.tail(FINAL_ROUNDS).mean()).rename("full_answers_last")
+    return evidence.counted.join(first, on=RUN).join(last, on=RUN)
+
+
+def variance(evidence: Evidence) -> pd.DataFrame:
+    """Returns the analysis of variance of each group, to the digits that all processors agree on; an exploratory study
+    tests nothing, and has none."""
+    return variance_table(evidence.runs, evidence.record).round(DIGITS) if evidence.record.tests else NONE
+
+
+def by_whose(knowledge: pd.DataFrame) -> pd.DataFrame:
+    """Returns the accuracy of specialists above the best constant answer by run and round, others' tables and own."""
+    return knowledge.pivot(index=[*RUN, "round"], columns="whose", values="above_constant").reset_index()
+
+
+def aha_moments(evidence: Evidence) -> pd.DataFrame:
+    """Returns crossings and their learners by configuration."""
+    if evidence.crossings.empty:
+        return NONE
+    return propagation(evidence.counted, evidence.crossings, evidence.learners)
+
+
+def moved(splits: pd.DataFrame) -> pd.DataFrame:
+    """Returns how J moved in each run."""
+    return split_measures(splits).join(quality_and_split(splits), on=RUN)
+
+
+def by_start(evidence: Evidence) -> pd.DataFrame:
+    """Returns improvements beside the reward that they began with."""
+    return effect_by_start(evidence.runs, evidence.record, evidence.compared)
+
+
+def supply(evidence: Evidence) -> pd.DataFrame:
+    """Returns expected and measured informative groups by configuration, of swarms of unlike sizes."""
+    rounds = evidence.counted_rounds
+    told = {*COLUMNS} <= {*rounds} and bool(rounds[[*COLUMNS]].notna().any().all())
+    return supply_by_configuration(rounds, evidence.record) if evidence.record.sizes and told else NONE
+
+
+# ── the report ──────────────────────────────────────────────────────────────────────────────────────────────────────
 CONTENTS = (
     section("In plain words", notes.in_plain_words),
-    section("What was run", notes.what_was_run, Table("configurations", "Configurations.", rows.configurations)),
+    section("What was run", notes.what_was_run, Table("configurations", "Configurations.", configurations)),
     section(
         "What was declared",
         "These comparisons, their measures and tests were fixed before this study began any run of their "
@@ -87,7 +155,7 @@ CONTENTS = (
         Figure(
             "learned_curves",
             f"Accuracy above the best constant answer. {OVER_SEEDS}",
-            ("knowledge", rows.by_whose),
+            ("knowledge", by_whose),
             curves({"others": "tables that only others knew", "own": "own tables"}, "accuracy above the constant"),
         ),
         Table(
@@ -114,7 +182,7 @@ CONTENTS = (
         Table(
             "planted",
             "Honest nodes, by configuration: means over seeds.",
-            rows.planted,
+            lambda evidence: finals(evidence.counted, evidence.planted),
             by=CONFIGURATION,
             measures={
                 **means(*PLANTED, "pieces_final"),
@@ -173,7 +241,7 @@ CONTENTS = (
         Table(
             "variance",
             "One-way analysis of variance over the configurations: Fisher's, and Welch's without equal variances.",
-            rows.variance,
+            variance,
         ),
         Figure(
             "cumulative_reward",
@@ -223,7 +291,7 @@ CONTENTS = (
         Table(
             "rounds_to_threshold",
             "By threshold and configuration: how many seeds reached it, the median round, the first and the last.",
-            rows.thresholds,
+            lambda evidence: rounds_to_threshold(evidence.counted_rounds, thresholds_of(evidence.counted)),
             by=("threshold", "configuration"),
             measures={
                 **RUNS,
@@ -262,7 +330,7 @@ CONTENTS = (
         Table(
             "final_reward",
             "Means and sd over seeds.",
-            rows.with_full_answers,
+            with_full_answers,
             by=CONFIGURATION,
             measures={
                 **RUNS,
@@ -302,7 +370,7 @@ CONTENTS = (
         "before, and of groups drawn evenly from all peers (chance). Means over the learners of a run, then over the "
         "runs. A share above chance (excess) is no proof of learning from each other: a peer that can do a task "
         "publishes more groups with an advantage, and only those are sampled.",
-        Table("aha_moments", "By configuration; each of them: crossings.csv and learners.csv.", rows.aha_moments),
+        Table("aha_moments", "By configuration; each of them: crossings.csv and learners.csv.", aha_moments),
     ),
     section(
         "How the split moved",
@@ -316,7 +384,7 @@ CONTENTS = (
         Table(
             "split",
             "I and J over all rounds, nodes and seeds.",
-            rows.adaptive_runs,
+            lambda evidence: evidence.runs.dropna(subset=["mean_adaptive_J"]),
             by=CONFIGURATION,
             measures={
                 "adaptive_I_mean": ("mean_adaptive_I", "mean"),
@@ -328,7 +396,7 @@ CONTENTS = (
         Table(
             "split_phases",
             "J by third of the run, and how restless it was: means over seeds.",
-            ("splits", rows.moved),
+            ("splits", moved),
             by=CONFIGURATION,
             measures={
                 **means("J_first", "J_middle", "J_last", "changes"),
@@ -382,11 +450,11 @@ CONTENTS = (
         "A group of rollouts teaches only if some of its completions earn more than others. So the effect of sharing "
         "may depend on how often the models succeeded at the start. The starting reward is the mean of round 0, before "
         "any update, over all finished runs of a group of configurations.",
-        Table("effect_by_start", "Improvement over the baseline in percent, by starting reward.", rows.by_start),
+        Table("effect_by_start", "Improvement over the baseline in percent, by starting reward.", by_start),
         Figure(
             "effect_against_start",
             "Improvement over the baseline with its 95 % interval, against the group's starting reward.",
-            rows.by_start,
+            by_start,
             marks("starting_reward", "improvement", "starting reward (round 0)", "improvement, percent"),
         ),
     ),
@@ -400,13 +468,13 @@ CONTENTS = (
         Table(
             "informative_groups",
             "Informative groups per node and round: expected at the q of the start, and at each round's own, measured.",
-            rows.supply,
+            supply,
         ),
         Figure(
             "reward_against_informative",
             "Mean reward per node and round against the informative groups that are expected at the q of the start. "
             "One mark per configuration, mean over seeds.",
-            rows.supply,
+            supply,
             marks("expected_start", "reward", "informative groups per node and round", "mean reward"),
         ),
     ),

@@ -5,6 +5,7 @@ shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tab
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,7 +28,6 @@ from swarm.plugins.study.analysis.splits import splits_by_round
 from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics
 from swarm.plugins.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.records.files import read_exam
-from swarm.store.run import Run
 from swarm.views.tables.frames import get_rollouts
 from swarm.wire.judge_messages import ExamRow
 
@@ -192,24 +192,15 @@ def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
 
 
 def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
-    rows = [
-        {"configuration": run.configuration, "seed": run.seed} | _known(row) | {"stage": row.stage or 0}
-        for run in record.runs
-        for row in _exam_of(open_run(path, run.experiment))
-    ]
+    """Reads the exams of all runs; nothing of a file that is none: anybody may have put it there."""
+    rows: list[dict[str, Any]] = []
+    for run in record.runs:
+        with suppress(ProtocolError):
+            for row in map(msgspec.structs.asdict, read_exam(open_run(path, run.experiment))):
+                known = {name: None if value is UNSET else value for name, value in row.items()}
+                named = {"configuration": run.configuration, "seed": run.seed}
+                rows.append(named | known | {"stage": known["stage"] or 0})
     return pd.DataFrame(rows, columns=["configuration", "seed", *ExamRow.__struct_fields__])
-
-
-def _known(row: ExamRow) -> dict[str, Any]:
-    return {name: None if value is UNSET else value for name, value in msgspec.structs.asdict(row).items()}
-
-
-def _exam_of(run: Run) -> list[ExamRow]:
-    """Reads a run's exam; nothing of a file that is none: anybody may have put it there."""
-    try:
-        return read_exam(run)
-    except ProtocolError:
-        return []
 
 
 def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:

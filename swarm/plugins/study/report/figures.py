@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swarm.plugins.study.analysis.comparisons import finished
-from swarm.plugins.study.analysis.curves import by_agent, by_seed, common_rounds, mean_band, smooth
+from swarm.plugins.study.analysis.curves import by_agent, by_seed, mean_band, smooth
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.report.evidence import Evidence
 
@@ -90,7 +90,7 @@ def curves(panels: Mapping[str, str], ylabel: str = "", *, window: int | None = 
             for name, own in split(evidence, rows):
                 means = by_seed(own, column)
                 reached = means.bfill().notna().all(axis=1)
-                means = common_rounds(smooth(means[reached], window or evidence.window))
+                means = smooth(means[reached], window or evidence.window).dropna()  # a mean would jump where a run ends
                 colour, line = look(evidence, name)
                 dots = "." if window else ""
                 axis.plot(means.index, means.mean(axis=1), line, color=colour, label=name, marker=dots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,6 @@ from swarm.plugins.study.budget import not_adapting, said_of_sizes, unequal
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.report.evidence import FINISHED, Evidence
 from swarm.plugins.study.report.parts import is_missing
-from swarm.plugins.study.report.rows import listed
 
 Row = dict[Any, Any]
 """A row of a table, column -> value."""
@@ -172,6 +172,14 @@ def of_versions(evidence: Evidence) -> Iterator[str]:
     if len(others):
         what = "; ".join(others["other_versions"].unique())
         yield f"{len(others)} runs were computed by other versions ({what}): {_some_of(others['experiment'].tolist())}."
+
+
+def listed(values: dict[str, Any]) -> str:
+    """Returns names and values as `a = 1, b = text`."""
+    told = {
+        name: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for name, value in values.items()
+    }
+    return ", ".join(f"{name} = {value}" for name, value in told.items())
 
 
 def missing_text(runs: pd.DataFrame) -> str:

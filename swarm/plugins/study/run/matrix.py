@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from swarm.config import EXPERIMENT_NAME, Settings, is_secret, load_settings
+from swarm.config.from_folder import refuse_strangers_word
 from swarm.config.own_code import kept, plain
 from swarm.config.settings import FIELDS
 from swarm.config.sources import checked
@@ -113,7 +114,9 @@ def resolve(
         seeds=matrix.seeds,
         configurations=configurations,
         settings=settings,
-        defaults=_defaults(shared),
+        defaults={
+            name: _as_read_back(shared.value(name)) for name in FIELDS if is_shared(name) and name not in settings
+        },
         judged=judged,
         declared=matrix.declared,
         runs=runs_of(matrix.name, configurations, matrix.seeds),
@@ -148,11 +151,6 @@ def changed_settings(shared: Settings) -> dict[str, Any]:
     return {name: _as_read_back(shared.value(name)) for name in _changed(shared) if is_shared(name)}
 
 
-def _defaults(shared: Settings) -> dict[str, Any]:
-    changed = set(_changed(shared))
-    return {name: _as_read_back(shared.value(name)) for name in FIELDS if is_shared(name) and name not in changed}
-
-
 def stated(record: StudyRecord) -> dict[str, Any]:
     """Returns setting name -> value as JSON has it, of all that the runs of a study share."""
     fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
@@ -173,6 +171,12 @@ def _as_read_back(value: Any) -> Any:
     """Returns a value as it comes out of the record's file, so that a study equals itself: lists for tuples. What the
     user named as code of his own still is that here, as in a record that is read it never is."""
     return kept(value, msgspec.json.decode(msgspec.json.encode(plain(value))))
+
+
+def refuse_strangers_words(settings: Mapping[str, Any], where: str) -> None:
+    """Raises ConfigError: the folder is open to strangers, and a setting that was read there names code."""
+    for name, value in settings.items():
+        refuse_strangers_word(name, value, where)
 
 
 def refuse_owned(settings: Iterable[str], where: str) -> None:
@@ -202,8 +206,7 @@ def _check(matrix: Matrix) -> None:
         raise ConfigError(f"{where}: seeds must be different whole numbers from 0, got {list(matrix.seeds)}")
     if not matrix.configurations:
         raise ConfigError(f"{where}: there is no configuration; name at least one")
-    _check_sizes(where, matrix)
-    _check_names(where, matrix)
+    _check_configurations(where, matrix)
     if matrix.exploratory and matrix.declared:
         raise ConfigError(
             f"{where}: expected no [[comparisons]] where exploratory = true, got {len(matrix.declared)}: remove either"
@@ -216,13 +219,7 @@ def _check(matrix: Matrix) -> None:
             raise ConfigError(f"{where}: {one!r} against {baseline!r} on {measure} is declared {count} times: keep one")
 
 
-def _check_sizes(where: str, matrix: Matrix) -> None:
-    for one in matrix.configurations:
-        if one.nodes is not msgspec.UNSET and one.nodes < 1:
-            raise ConfigError(f"{where}: configuration {one.name!r}: nodes must be at least 1, got {one.nodes}")
-
-
-def _check_names(where: str, matrix: Matrix) -> None:
+def _check_configurations(where: str, matrix: Matrix) -> None:
     names = [one.name for one in matrix.configurations]
     for name in names:
         if not CONFIGURATION_NAME.fullmatch(name):
@@ -232,6 +229,8 @@ def _check_names(where: str, matrix: Matrix) -> None:
             same = ", ".join(repr(name) for name in names if _slug(name) == slug)
             raise ConfigError(f"{where}: configurations {same} would share a folder: give each a name of its own")
     for one in matrix.configurations:
+        if one.nodes is not msgspec.UNSET and one.nodes < 1:
+            raise ConfigError(f"{where}: configuration {one.name!r}: nodes must be at least 1, got {one.nodes}")
         if one.baseline and (one.baseline not in names or one.baseline == one.name):
             raise ConfigError(
                 f"{where}: configuration {one.name!r} has the baseline {one.baseline!r}: expected another "

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from swarm.plugins.study.record import RunFile, RunRecord, StudyRecord, open_run, read_run
+from swarm.plugins.study.record import RunRecord, StudyRecord, open_run, read_run
 from swarm.plugins.study.run.matrix import FREE, run_settings
 from swarm.plugins.study.run.run_folder import is_finished
 from swarm.provenance import code_digest, model_digests, own_modules, own_plugins
@@ -40,40 +40,18 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
 
     def found(run: RunRecord) -> RunRecord:
         settings = run_settings(record, run, path)
-        nodes = record.nodes_of(run.configuration)
         code = digest(own_modules(settings), plugins=own_plugins(settings))
-        wanted = _Wanted(record, nodes, _computed(settings.as_recorded()), code, _libraries(versions))
-        return _found(wanted, run, known, path)
+        computed = _computed(settings.as_recorded())
+        wanted = (code, record.nodes_of(run.configuration), record.judged, _libraries(versions), computed)
+        for file in known if code else ():
+            made_with = (file.code, file.nodes, file.judged, _libraries(file.versions), _computed(file.settings))
+            same = made_with == wanted and file.models == model_digests(computed["model"])
+            if same and is_finished(open_run(path, file.experiment), record.rounds):
+                return msgspec.structs.replace(run, experiment=file.experiment)
+        return run
 
     runs = tuple(run if run.experiment in there else found(run) for run in record.runs)
     return msgspec.structs.replace(record, runs=runs)
-
-
-def _found(wanted: _Wanted, run: RunRecord, known: list[RunFile], path: Path) -> RunRecord:
-    for file in known:
-        if wanted.is_that_of(file) and is_finished(open_run(path, file.experiment), wanted.record.rounds):
-            return msgspec.structs.replace(run, experiment=file.experiment)
-    return run
-
-
-class _Wanted(NamedTuple):
-    """Says what a run must have been made with."""
-
-    record: StudyRecord
-    nodes: int
-    settings: dict[str, Any]
-    code: str
-    libraries: dict[str, str]
-
-    def is_that_of(self, file: RunFile) -> bool:
-        record = self.record
-        return (
-            bool(self.code)
-            and (file.code, file.nodes, file.judged) == (self.code, self.nodes, record.judged)
-            and _libraries(file.versions) == self.libraries
-            and _computed(file.settings) == self.settings
-            and file.models == model_digests(self.settings["model"])
-        )
 
 
 def _libraries(versions: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from swarm.plugins.study.record import StudyRecord, open_run
-from swarm.records.reader import RunReader, snapshot
+from swarm.records.reader import RunReader
 from swarm.store.run import Run
 
 
@@ -62,11 +62,6 @@ def progress_of_runs(record: StudyRecord, folder: Path) -> dict[str, RunProgress
 def is_finished(run: Run, rounds: int) -> bool:
     """The run is over, after so many rounds at least, none of them lost."""
     return read_progress(RunReader(run)).is_finished(rounds)
-
-
-def is_saved(run: Run) -> bool:
-    """Every node has a checkpoint of its last round, or none has any."""
-    return snapshot(run).is_saved
 
 
 def can_go_on(run: Run) -> bool:

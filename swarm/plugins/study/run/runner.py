@@ -25,10 +25,10 @@ import anyio
 from swarm.errors import SwarmError
 from swarm.plugins.study.record import STUDIES, WRITER, RunRecord, StudyRecord, open_run
 from swarm.plugins.study.run.launch import Launcher
-from swarm.plugins.study.run.run_folder import RunProgress, is_saved, read_progress
+from swarm.plugins.study.run.run_folder import RunProgress, read_progress
 from swarm.plugins.study.run.schedule import OVER, RunState, Schedule, seconds_left
 from swarm.programs import Program
-from swarm.records.reader import RunReader
+from swarm.records.reader import RunReader, snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
 
@@ -65,14 +65,6 @@ class StudyView:
     def those(self, state: RunState) -> list[RunView]:
         """Returns the runs in a state."""
         return [run for run in self.runs if run.state is state]
-
-
-@dataclass
-class _Pace:
-    """Rounds that this study saw done, and for how long its runs ran."""
-
-    rounds: int = 0
-    seconds: float = 0.0
 
 
 @dataclass
@@ -114,9 +106,10 @@ class Runner:
         self._progress = {name: read_progress(reader) for name, reader in self._readers.items()}
         self._running: dict[str, _Running] = {}
         self._problems: dict[str, str] = {}
-        self._pace = _Pace()
+        self._rounds, self._seconds = 0, 0.0
+        """Rounds that this study saw done, and for how long its runs ran."""
         self._stopping = self._left = False
-        finished = {name for name in self._runs if self._finished(name) and is_saved(self._open(name))}
+        finished = {name for name in self._runs if self._finished(name) and snapshot(self._open(name)).is_saved}
         live = {name for name in self._runs if name not in finished and self._is_live(name)}
         self._schedule = Schedule(list(self._runs), jobs, finished=finished, elsewhere=live)
 
@@ -172,16 +165,13 @@ class Runner:
 
     def _start_judges(self) -> None:
         """A judge leaves an experiment that is finished, so one that is to go on must have been opened again."""
-        for name, running in self._running.items():
-            if self._record.judged and running.judge is None and not self._progress[name].is_over(rounds=0):
-                self._start_judge(name, running)
-
-    def _start_judge(self, name: str, running: _Running) -> None:
-        try:
-            running.judge = self._launcher.start_judge(self._runs[name])
-            self._problems.pop(name, None)
-        except (SwarmError, OSError) as error:  # as for a run; it is tried again at the next look
-            self._problems[name] = f"its judge could not be started: {error}"
+        for name, running in self._running.items() if self._record.judged else ():
+            if running.judge is None and not self._progress[name].is_over(rounds=0):
+                try:
+                    running.judge = self._launcher.start_judge(self._runs[name])
+                    self._problems.pop(name, None)
+                except (SwarmError, OSError) as error:  # as for a run; it is tried again at the next look
+                    self._problems[name] = f"its judge could not be started: {error}"
 
     def _look(self) -> None:
         for name in [*self._running, *self._schedule.those(RunState.ELSEWHERE)]:
@@ -208,8 +198,8 @@ class Runner:
 
     def _conclude(self, name: str, running: _Running) -> None:
         self._progress[name] = read_progress(self._readers[name])
-        self._pace.rounds += self._rounds_seen(name, running)
-        self._pace.seconds += self._monotonic() - running.started
+        self._rounds += self._rounds_seen(name, running)
+        self._seconds += self._monotonic() - running.started
         self._schedule.ended(name, finished=self._finished(name))
         if self._schedule.states[name] is RunState.FAILED:
             self._problems[name] = self._why_failed(name, running)
@@ -226,8 +216,8 @@ class Runner:
 
     def _seconds_left(self) -> float | None:
         now = self._monotonic()
-        rounds = self._pace.rounds + sum(self._rounds_seen(name, run) for name, run in self._running.items())
-        seconds = self._pace.seconds + sum(now - run.started for run in self._running.values())
+        rounds = self._rounds + sum(self._rounds_seen(name, run) for name, run in self._running.items())
+        seconds = self._seconds + sum(now - run.started for run in self._running.values())
         left = [
             max(0, self._record.rounds - self._progress[name].rounds_done)
             for name, state in self._schedule.states.items()

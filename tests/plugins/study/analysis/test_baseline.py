@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
@@ -17,16 +18,13 @@ from scipy import stats
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.analysis.compare import compare_experiments, compare_runs
 from swarm.plugins.study.analysis.comparisons import (
-    Comparison,
-    compare_with_baseline,
     comparison_table,
-    declared_results,
+    declared_table,
     effect_by_start,
     factors_table,
-    finished,
 )
 from swarm.plugins.study.analysis.significance import holm
-from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunRecord
+from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
 from tests.layout import Layout
 from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record, make_totals
 from tests.plugins.study.study_files import record_file
@@ -35,8 +33,12 @@ from tests.unit.views.factories import append, make_row, write
 ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
 
 
+def compared(totals: pd.DataFrame, record: StudyRecord) -> list[Any]:
+    return [*comparison_table(totals, record).itertuples()]
+
+
 def test_a_configuration_is_compared_with_its_baseline() -> None:
-    _, row = compare_with_baseline(make_totals({"8/0": ALONE, "4/4": SHARING}), make_record("8/0", "4/4"))
+    _, row = compared(make_totals({"8/0": ALONE, "4/4": SHARING}), make_record("8/0", "4/4"))
     direct = stats.ttest_ind(SHARING, ALONE, equal_var=False)
     assert (row.difference, row.improvement) == (6, pytest.approx(50))
     assert (row.t, row.df, row.p) == pytest.approx((direct.statistic, direct.df, direct.pvalue))
@@ -54,11 +56,11 @@ def test_all_comparisons_of_a_page_are_one_family_whatever_their_baseline() -> N
         ConfigurationRecord(name="large 4/4", settings={}, group="large", baseline="large 8/0"),
     )
     values = dict(zip((known.name for known in record.configurations), (ALONE, SHARING, WORSE) * 2, strict=False))
-    rows = {row.configuration: row for row in compare_with_baseline(make_totals(values), record)}
-    tested = [row for row in rows.values() if row.p is not None]
+    rows = {row.configuration: row for row in compared(make_totals(values), record)}
+    tested = [row for row in rows.values() if not row.untested]
     assert [row.configuration for row in tested] == ["small 4/4", "small 2/6", "large 4/4"]
     assert [row.p_holm for row in tested] == pytest.approx(holm([row.p for row in tested]))
-    assert rows["large 4/4"].p_holm == pytest.approx(3 * (rows["large 4/4"].p or 0))
+    assert rows["large 4/4"].p_holm == pytest.approx(3 * rows["large 4/4"].p)
 
 
 def test_runs_without_any_closed_answer_have_no_content() -> None:
@@ -70,24 +72,17 @@ def test_runs_without_any_closed_answer_have_no_content() -> None:
     assert pd.isna(row.content)
 
 
-def test_a_run_that_has_not_all_its_rounds_is_left_out() -> None:
-    totals = make_totals({"8/0": ALONE, "4/4": [*SHARING, 1.0]})
-    totals.loc[totals["cumulative_reward"] == 1.0, "rounds"] = 9
-    record = make_record("8/0", "4/4")
-    assert len(finished(totals, record)) == 6
-    assert [row.n for row in compare_with_baseline(totals, record)] == [3, 3]
-
-
 def test_what_has_not_run_is_absent_and_compared_with_nothing() -> None:
-    (row,) = compare_with_baseline(make_totals({"4/4": SHARING}), make_record("8/0", "4/4", "2/6"))
-    assert (row.configuration, row.baseline, row.difference) == ("4/4", "8/0", None)
-    assert compare_with_baseline(make_totals({"8/0": ALONE}), make_record("8/0", rounds=11)) == []
+    (row,) = compared(make_totals({"4/4": SHARING}), make_record("8/0", "4/4", "2/6"))
+    assert (row.configuration, row.baseline, row.untested) == ("4/4", "8/0", "n < 3")
+    assert math.isnan(row.difference)
+    assert compared(make_totals({"8/0": ALONE}), make_record("8/0", rounds=11)) == []
 
 
 def test_a_configuration_without_a_value_is_absent() -> None:
     totals = make_totals({"8/0": ALONE, "adaptive": SHARING}).assign(cumulative_reward=[float("nan")] * 3 + [4.0, 5, 6])
-    (row,) = compare_with_baseline(totals, make_record("8/0", "adaptive"))
-    assert (row.configuration, row.mean, row.difference) == ("adaptive", 5, None)
+    (row,) = compared(totals, make_record("8/0", "adaptive"))
+    assert (row.configuration, row.mean) == ("adaptive", 5)
 
 
 # ── what was declared before the runs ───────────────────────────────────────────────────────────────────────────────
@@ -95,34 +90,34 @@ def declared(configuration: str = "4/4", **fields: str) -> DeclaredComparison:
     return DeclaredComparison(**{"configuration": configuration, "baseline": "8/0"} | fields)
 
 
-def results(values: dict[str, list[float]], *comparisons: DeclaredComparison) -> list[Comparison]:
-    return declared_results(make_totals(values), make_record(*values, declared=comparisons))
+def results(totals: pd.DataFrame, *comparisons: DeclaredComparison) -> list[Any]:
+    """None where a number is missing."""
+    table = declared_table(totals, make_record("8/0", "4/4", declared=comparisons)).astype(object)
+    return [*table.where(table.notna(), None).itertuples()]
 
 
 def test_pairs_are_runs_of_one_seed() -> None:
     totals = make_totals({"8/0": [10, 20, 30, 40], "4/4": [21, 32, 44]})
     totals.loc[totals["configuration"] == "4/4", "seed"] = [2, 3, 4]
-    record = make_record("8/0", "4/4", declared=[declared(test="paired")])
-    (row,) = declared_results(totals.iloc[::-1], record)
+    (row,) = results(totals.iloc[::-1], declared(test="paired"))
     assert (row.n, row.n_baseline, row.baseline_mean) == (3, 3, 30)
     assert row.p == pytest.approx(stats.ttest_rel([21, 32, 44], [20, 30, 40]).pvalue)
 
 
 def test_what_cannot_be_tested_says_why_and_is_no_member_of_the_family() -> None:
     values = {"8/0": ALONE, "4/4": SHARING, "2/6": WORSE[:2], "6/2": [12.0]}
-    full, two, none = results(values, declared(), declared("2/6"), declared("0/8"))
+    full, two, none = results(make_totals(values), declared(), declared("2/6"), declared("0/8"))
     assert full.p_holm == full.p
     assert (two.n, two.difference, two.p, two.p_holm, two.untested) == (2, -1, None, None, "n < 3")
     assert (none.n, none.mean, none.difference, none.untested) == (0, None, None, "n < 3")
-    (same,) = results({"8/0": [1.0] * 3, "4/4": [1.0] * 3}, declared())
+    (same,) = results(make_totals({"8/0": [1.0] * 3, "4/4": [1.0] * 3}), declared())
     assert (same.p, same.untested) == (None, "no spread")
 
 
 def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> None:
     totals = make_totals({"8/0": ALONE, "4/4": SHARING})
     totals["quality_J"] = [float("nan")] * 3 + [0.5, 0.25, 0.75]
-    record = make_record("8/0", "4/4", declared=[declared(), declared(measure="quality_J", test="zero", baseline="")])
-    _, against_zero = declared_results(totals, record)
+    _, against_zero = results(totals, declared(), declared(measure="quality_J", test="zero", baseline=""))
     direct = stats.ttest_1samp([0.5, 0.25, 0.75], 0.0)
     assert (against_zero.n, against_zero.mean, against_zero.difference) == (3, 0.5, 0.5)
     assert (against_zero.n_baseline, against_zero.baseline_mean, against_zero.improvement) == (None, None, None)
@@ -163,7 +158,7 @@ def test_two_experiments_are_compared_by_sums_and_thresholds(tmp_path: Path) -> 
     assert (found.a, found.b, found.rounds) == ("alone", "together", 2)
     sums = found.totals.set_index("measure").loc["cumulative_reward"]
     assert sums.tolist() == pytest.approx([0.2, 0.4, 0.2, 100])
-    assert (found.cumulative.improvement, found.cumulative.p) == (pytest.approx(100), None)
+    assert (found.cumulative["improvement"], found.cumulative["p"]) == (pytest.approx(100), None)
 
 
 def test_only_the_rounds_that_all_runs_have_are_compared() -> None:
@@ -175,8 +170,8 @@ def test_only_the_rounds_that_all_runs_have_are_compared() -> None:
 def test_three_seeds_on_either_side_are_tested() -> None:
     found = compare_runs("a", "b", runs_of("x", 0.1, 0.2, 0.3), runs_of("x", 0.3, 0.5, 0.6))
     direct = stats.ttest_ind([2.4, 4.0, 4.8], [0.8, 1.6, 2.4], equal_var=False)
-    assert found.cumulative.p == pytest.approx(direct.pvalue)
-    assert found.cumulative.baseline == "a"
+    assert found.cumulative["p"] == pytest.approx(direct.pvalue)
+    assert found.cumulative["difference"] > 0, "a is the baseline"
 
 
 def test_a_threshold_that_half_of_the_runs_never_reached_has_no_round() -> None:
@@ -191,9 +186,9 @@ def test_two_studies_are_compared_by_the_configurations_that_both_have_or_that_a
     write_study(tmp_path, "second", new=[0.5, 0.5], fixed=[0.2, 0.2])
     (found,) = compare_experiments(tmp_path, "first", "second")
     assert (found.a, found.b) == ("first:fixed", "second:fixed")
-    assert found.cumulative.improvement == pytest.approx(100)
+    assert found.cumulative["improvement"] == pytest.approx(100)
     (named,) = compare_experiments(tmp_path, "first:old", "first:fixed")
-    assert named.cumulative.improvement == pytest.approx(-80)
+    assert named.cumulative["improvement"] == pytest.approx(-80)
     (mixed,) = compare_experiments(tmp_path, "first:old", "first-fixed")
     assert mixed.b == "first-fixed"
 

@@ -19,8 +19,6 @@ from swarm.plugins.study.analysis.measures import (
     as_of_equal_sizes,
     oscillation,
     rounds_to_threshold,
-    smoothed,
-    thresholds_of,
     totals,
 )
 from swarm.plugins.study.budget import said_of_sizes, unequal
@@ -43,18 +41,6 @@ def test_totals_are_sums_over_nodes_and_rounds() -> None:
     assert totals(nothing).empty
     assert oscillation(agent_average(nothing)).empty
     assert rounds_to_threshold(agent_average(nothing), [0.5]).empty
-
-
-def test_each_run_has_its_own_row_in_the_order_of_the_metrics() -> None:
-    runs = [make_metrics([[1.0]], "8/0", 2), make_metrics([[0.5]], "4/4", 1), make_metrics([[0.25]], "8/0", 1)]
-    found = totals(pd.concat(runs, ignore_index=True))
-    assert found[["configuration", "seed", "experiment"]].to_numpy().tolist() == [
-        ["8/0", 2, "8/0-2"],
-        ["4/4", 1, "4/4-1"],
-        ["8/0", 1, "8/0-1"],
-    ]
-    assert found["cumulative_reward"].tolist() == [1.0, 0.5, 0.25]
-    assert found["final_reward"].tolist() == [1.0, 0.5, 0.25]
 
 
 def test_start_and_end_are_means_over_the_nodes_of_the_first_and_the_last_rounds() -> None:
@@ -126,22 +112,6 @@ def test_the_curve_has_the_mean_and_what_was_spent_so_far() -> None:
     missed = agent_average(make_metrics([[0.1, 0.3], [0.2], [0.2, 0.2]]))
     assert missed["nodes"].tolist() == [2, 1, 2]
     assert missed["tokens_per_node"].tolist() == [100, 150, 250], "who misses a round generates nothing in it"
-
-
-def test_the_moving_average_looks_back_within_its_run_and_begins_with_what_there_is() -> None:
-    assert smoothed(make_curve([1.0, 2, 6, 4]), window=3).tolist() == pytest.approx([1, 1.5, 3, 4])
-    both = pd.concat([make_curve([4.0, 4]), make_curve([0.0, 0], seed=2)], ignore_index=True)
-    assert smoothed(both, window=2).tolist() == [4, 4, 0, 0]
-
-
-def test_a_threshold_is_reached_in_the_first_round_whose_average_is_at_least_it() -> None:
-    shares = pd.DataFrame({"configuration": ["a", "a", "b"], "final_reward": [0.2, 0.6, 0.3]})
-    assert thresholds_of(shares) == pytest.approx([0.1, 0.2, 0.3]), "of the best configuration's final reward"
-    never, reached = rounds_to_threshold(make_curve([0.0, 0.2, 0.4, 0.2]), [0.5, 0.3], window=2).to_dict("records")
-    assert (reached["round"], reached["tokens_per_node"], reached["rounds_run"]) == (2, 2, 4)
-    assert math.isnan(never["round"])
-    assert math.isnan(never["seconds"])
-    assert never["rounds_run"] == 4
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from swarm.plugins.study.analysis.propagation import (
     first_sustained,
     learners,
     meetings,
-    possible,
-    propagation,
 )
 from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_task_rows
 
@@ -98,20 +96,6 @@ def test_groups_on_the_task_itself_are_counted() -> None:
     together = make_task_rows({"alice": LATE, "bob": LATER, "carol": LATER})
     both = learners(together, crossings(together))
     assert both[["node_id", "earlier"]].to_numpy().tolist() == [["bob", 1], ["carol", 1]], "not from each other"
-
-
-def test_the_summary_has_a_row_for_every_configuration() -> None:
-    isolated = make_task_rows({"alice": [0.0] * 15}, configuration="8/0")
-    rows = pd.concat([isolated, as_taught(alice=3, carol=1)], ignore_index=True)
-    rows["configuration"] = ["8/0"] * len(isolated) + ["4/4"] * (len(rows) - len(isolated))
-    crossed = crossings(rows)
-    runs = possible(rows).rename("possible").reset_index().iloc[::-1]
-    none, some = propagation(runs, crossed, learners(rows, crossed)).to_dict("records")
-    assert (none["configuration"], none["crossings"], none["possible"], none["learners"]) == ("8/0", 0, 1, 0)
-    assert (some["configuration"], some["crossings"], some["possible"], some["learners"]) == ("4/4", 2, 3, 1)
-    assert (some["median_lag"], some["share"], some["chance"], some["excess"]) == (3, 0.75, 0.5, 0.25)
-    assert (some["runs"], none["runs"]) == (1, 0)
-    assert math.isnan(some["excess_low"])
 
 
 # ── specialists ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from scipy import stats
 
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.analysis.curves import mean_band
+from swarm.plugins.study.analysis.planted import planted_by_round
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunFile, read_study
 from swarm.plugins.study.report.contents import CONTENTS
@@ -33,6 +34,7 @@ from swarm.plugins.study.report.figures import (
     mean_over_seeds,
     new_figure,
 )
+from swarm.plugins.study.report.notes import what_was_run
 from swarm.plugins.study.report.parts import Figure, Table, rows_of
 from swarm.plugins.study.report.seed_tables import FILES, LATER_FILES, read_tables
 from swarm.plugins.study.report.write import (
@@ -45,7 +47,15 @@ from swarm.plugins.study.report.write import (
     tables,
     write_report,
 )
-from tests.plugins.study.report.report_factory import TASKS, cut_short, make_evidence, make_record, write_study
+from tests.plugins.study.analysis.frames_by_hand import make_metrics
+from tests.plugins.study.report.report_factory import (
+    TASKS,
+    cut_short,
+    make_evidence,
+    make_record,
+    table_of,
+    write_study,
+)
 from tests.plugins.study.study_files import record_file, run_file
 from tests.unit.views.tables.small_study import SMALL
 
@@ -206,19 +216,6 @@ def test_an_exploratory_study_has_no_p_value_anywhere(plain: Report) -> None:
     assert row["improvement"] > 0
 
 
-def test_swarms_of_unlike_size_are_held_against_the_expected_informative_groups(tmp_path: Path) -> None:
-    record = write_study(tmp_path, local_groups=4, zero_advantage_local=0.5)
-    first, second = record.configurations
-    unlike = (first, msgspec.structs.replace(second, nodes=8))
-    record_file(tmp_path, "small").write_bytes(
-        msgspec.json.encode(msgspec.structs.replace(record, configurations=unlike))
-    )
-    report = report_of(tmp_path)
-    assert "Informative groups and the size of the swarm" in report.titles
-    table = report.rows("informative_groups")
-    assert [(row["nodes"], row["share"]) for row in table] == [(2, 0.5), (8, 0.5)]
-
-
 def test_without_a_declaration_no_sentence_is_a_proof(plain: Report) -> None:
     words = plain.words
     assert "Nothing was declared before the runs" in words
@@ -328,6 +325,53 @@ def test_runs_that_other_versions_computed_are_named(tmp_path: Path, plain: Repo
     )
     run_file(tmp_path, run.experiment).write_bytes(msgspec.json.encode(written))
     assert "1 runs were computed by other versions (swarm 0.2.0, not 0.1.0): small-1-s3" in report_of(tmp_path).words
+
+
+def test_of_swarms_of_unlike_sizes_the_page_says_how_their_sums_are_shown() -> None:
+    record = make_record("small", ("4/4", "alone"), (1, 2), ("a", "b"), 3)
+    first, second = record.configurations
+    sized = msgspec.structs.replace(record, configurations=(first, msgspec.structs.replace(second, nodes=1)))
+    assert "alone 1" in " ".join(what_was_run(make_evidence(sized)))
+
+
+# ── planted words ───────────────────────────────────────────────────────────────────────────────────────────────────
+def planted_table(**tables: pd.DataFrame) -> list[dict[Any, Any]]:
+    return table_of("planted", make_evidence(PLANTED_RECORD, **tables)).to_dict("records")
+
+
+PLANTED_RUNS = pd.DataFrame(
+    {
+        "configuration": ["honest", "two", "two"],
+        "seed": [1, 1, 2],
+        "experiment": ["a", "b", "c"],
+        "rounds": 3,
+        "cumulative_reward": [8.0, 4.0, 6.0],
+        "planted": [0.0, 0.25, 0.75],
+        "planted_final": [0.0, 0.5, 1.0],
+        "planters_logprob": [float("nan"), -3.0, -5.0],
+        "honest_tagged_final": [0.9, 0.2, 0.4],
+        "honest_given_tagged": [0.5, 0.1, 0.2],
+        "honest_reward": [1.0, 0.5, 0.7],
+    }
+)
+PLANTED_RECORD = make_record("poison", ("honest", "two"), (1, 2), ("a", "b"), 3)
+RECORD_OF_TWO = msgspec.structs.replace(PLANTED_RECORD, settings={"planted_words": "Buy gold now."})
+NO_COMPLETIONS = pd.DataFrame({"round": [], "peer_id": [], "response": []})
+
+
+def test_where_all_rollout_files_are_gone_pieces_are_not_known_and_the_rest_is_told() -> None:
+    gone = planted_by_round(
+        RECORD_OF_TWO, make_metrics([[0.5, 0.1]] * 12, "two", answer_tag_rate=0.5), lambda _: NO_COMPLETIONS
+    )
+    assert gone["tagged"].tolist() == [0.5] * 12
+    for honest, two in (planted_table(runs=PLANTED_RUNS), planted_table(runs=PLANTED_RUNS, planted=gone)):
+        assert pd.isna(two["pieces_final"])
+        assert honest["honest_reward"] == 1.0
+
+
+@pytest.mark.parametrize("runs", [PLANTED_RUNS.drop(columns="planted"), PLANTED_RUNS.assign(planted=float("nan"))])
+def test_studies_without_planted_words_have_no_such_table(runs: pd.DataFrame) -> None:
+    assert planted_table(runs=runs) == []
 
 
 # ── figures, read back from their axes ──────────────────────────────────────────────────────────────────────────────

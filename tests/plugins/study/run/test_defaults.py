@@ -15,8 +15,7 @@ from swarm.errors import ExperimentError
 from swarm.plugins.study.cli.study import as_begun_or_suited
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord, write_study
 from swarm.plugins.study.run import matrix as matrix_module
-from swarm.plugins.study.run.defaults import as_begun
-from swarm.plugins.study.run.growth import grown
+from swarm.plugins.study.run.defaults import as_begun, grown
 from swarm.plugins.study.run.matrix import Matrix, run_settings
 from swarm.plugins.study.run.matrix_file import built_in
 from tests.plugins.study.study_files import resolved, study_record

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from swarm.plugins.study.run.run_folder import can_go_on, is_finished, is_saved, read_progress
-from swarm.records.reader import RunReader
+from swarm.plugins.study.run.run_folder import can_go_on, is_finished, read_progress
+from swarm.records.reader import RunReader, snapshot
 from tests.layout import Layout
-from tests.unit.records.test_finished import OVER, ROUNDS
 from tests.unit.views.factories import append_events, make_event, make_experiment, make_round, reward_of, run_of
 
 
@@ -52,18 +50,10 @@ def test_a_run_that_lost_updates_is_over_but_not_finished(tmp_path: Path) -> Non
 
 def test_a_run_is_saved_when_every_node_has_a_checkpoint_of_its_last_round(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
-    assert is_saved(run_of(layout))
+    assert snapshot(run_of(layout)).is_saved
     shutil.rmtree(layout.checkpoint(3, "bob"))
-    assert not is_saved(run_of(layout)), "a kill came between its last round and its last checkpoint"
+    assert not snapshot(run_of(layout)).is_saved, "a kill came between its last round and its last checkpoint"
     layout.checkpoint(2, "bob").mkdir(parents=True)
-    assert not is_saved(run_of(layout))
+    assert not snapshot(run_of(layout)).is_saved
     shutil.rmtree(layout.checkpoints)
-    assert is_saved(run_of(layout)), "somebody has cleaned up"
-
-
-@pytest.mark.parametrize("make", OVER, ids=lambda make: make.__name__)
-def test_a_study_agrees_with_the_core_whether_a_run_is_finished(tmp_path: Path, make: Callable[[Path], Layout]) -> None:
-    run = run_of(make(tmp_path))
-    assert is_finished(run, ROUNDS) is bool(OVER[make])
-    assert read_progress(RunReader(run)).is_finished(ROUNDS) is bool(OVER[make])
-    assert not is_finished(run, ROUNDS + 1)
+    assert snapshot(run_of(layout)).is_saved, "somebody has cleaned up"
