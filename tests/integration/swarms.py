@@ -117,6 +117,7 @@ class Daemon:
             self.kill()
         if self._said:
             self._said.close()
+            self._said = None
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
