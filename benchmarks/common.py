@@ -6,7 +6,6 @@ import argparse
 import importlib.util
 import json
 import math
-import random
 import re
 import statistics
 import sys
@@ -105,13 +104,6 @@ def summary(values: Iterable[float]) -> dict[str, float]:
 def ratios(left: Sequence[float], right: Sequence[float]) -> dict[str, float]:
     """Summary of left / right, repetition by repetition: what the machine did meanwhile cancels out."""
     return summary(a / b for a, b in zip(left, right, strict=True))
-
-
-def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) -> tuple[float, float]:
-    """95 % of a statistic of values drawn with replacement."""
-    rng = random.Random(1)
-    found = sorted(of(rng.choices(values, k=len(values))) for _ in range(10_000))
-    return found[250], found[9_749]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

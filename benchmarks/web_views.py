@@ -1,6 +1,6 @@
-"""What `swarm web` costs on a run of 2,000 rounds of 16 nodes, and what it costs a run that is being watched.
+"""What `swarm web` costs on a run of 2,000 rounds of 16 nodes.
 
-    python -m benchmarks.web_views [--quick] [--rounds 2000] [--nodes 16] [--repetitions 5] [--part views|watched]
+    python -m benchmarks.web_views [--quick] [--rounds 2000] [--nodes 16] [--repetitions 5]
 
     first look     processor time until the service has read the run, once, when it starts
     first page     from asking for the page to its first chart, in Chromium, of a service that has read the run
@@ -9,38 +9,29 @@
     memory         resident set of the service, most of it
     export         bytes of the frozen page
     status, logs   processor time of the whole commands on the same place
-    rounds         rounds per minute of `swarm up` with four embedded models, in turn alone, `followed` (by the service
-                   and a reader of its stream, as of a browser elsewhere), `watched` (in Chromium on the same cores)
-                   and with `top` in a terminal on the same cores
 
-Aims: first page under 1.5 s, live update under 0.1 s, seen within 2 s, export under 5 MB, status and logs under 0.3 s,
-the rates within their noise.
+Aims: first page under 1.5 s, live update under 0.1 s, seen within 2 s, export under 5 MB, status and logs under 0.3 s.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import pty
 import re
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
-from http.client import HTTPException
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import HTTPCookieProcessor, build_opener
 
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.common import alternate, arguments_of, keep, ratios, summary
+from benchmarks.common import arguments_of, keep, summary
 from benchmarks.made_place import append_round, make_place
 from swarm.store.place import open_place
 from swarm.web.look import WebLook
@@ -150,97 +141,18 @@ def exported(place: Path) -> int:
     return target.stat().st_size
 
 
-def rate(rounds: int, side: str) -> float:
-    """Rounds per minute of a swarm of four embedded models, as it says itself."""
-    with tempfile.TemporaryDirectory() as folder:
-        words = ["up", "--nodes", "4", "--rounds", str(rounds), "--path", folder, "--experiment", "watched"]
-        whole = [sys.executable, "-m", "swarm", *words]
-        with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True) as swarm, SIDES[side](Path(folder)):
-            said = swarm.communicate()[0]
-    found = re.search(r"([\d.]+) rounds per minute", said)
-    assert found, said
-    return float(found[1])
-
-
-@contextmanager
-def watching(folder: Path) -> Iterator[None]:
-    """The page is open in a browser."""
-    wait_for_run(folder)
-    with served(folder, "watched") as (link, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE)
-        page.goto(link)
-        yield
-        browser.close()
-
-
-@contextmanager
-def following(folder: Path) -> Iterator[None]:
-    """What a browser elsewhere asks for is asked for."""
-    wait_for_run(folder)
-    with served(folder, "watched") as (link, _):
-        browser = build_opener(HTTPCookieProcessor())
-        browser.open(link, timeout=PATIENCE).read()
-        stream = browser.open(f"{link.partition('/?')[0]}/api/run/watched/live", timeout=PATIENCE)
-        threading.Thread(target=drain, args=[stream.read1], daemon=True).start()
-        yield
-
-
-@contextmanager
-def in_terminal(folder: Path) -> Iterator[None]:
-    """`swarm top` draws into a terminal of its own."""
-    wait_for_run(folder)
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "swarm", "top", "--path", str(folder), "--experiment", "watched"]
-    terminal = {"TERM": "xterm-256color", "COLUMNS": "130", "LINES": "30"}
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | terminal) as top:
-        os.close(theirs)
-        threading.Thread(target=drain, args=[partial(os.read, ours, 1 << 16)], daemon=True).start()
-        try:
-            yield
-        finally:
-            assert top.poll() is None, f"swarm top ended with {top.returncode}"
-            top.kill()
-
-
-def drain(read: Callable[[], bytes]) -> None:
-    """Read to the end, which comes when the service ends."""
-    with suppress(OSError, HTTPException):
-        while read():
-            pass
-
-
-def wait_for_run(folder: Path) -> None:
-    """Until the run is there."""
-    while not (folder / "experiments" / "watched").is_dir():
-        time.sleep(0.1)
-
-
-SIDES: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
-    "alone": lambda _: nullcontext(),
-    "followed": following,
-    "watched": watching,
-    "top": in_terminal,
-}
-
-
 def main() -> None:
     """Measure and keep."""
     parser = arguments_of(__doc__)
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--part", choices=("views", "watched"), default="views")
     asked: argparse.Namespace = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(asked.threads)
     rounds, repetitions = (100, 2) if asked.quick else (asked.rounds, asked.repetitions)
-    if asked.part == "views":
-        with tempfile.TemporaryDirectory() as folder:
-            found = views(Path(folder), rounds, asked.nodes, repetitions)
-        keep("web_views", found | {"rounds": rounds, "nodes": asked.nodes}, asked)
-    else:
-        keep("web_watched", {"rounds_per_minute": watched_rates(quick=asked.quick)}, asked)
+    with tempfile.TemporaryDirectory() as folder:
+        found = views(Path(folder), rounds, asked.nodes, repetitions)
+    keep("web_views", found | {"rounds": rounds, "nodes": asked.nodes}, asked)
 
 
 def views(place: Path, rounds: int, nodes: int, repetitions: int) -> dict[str, Any]:
@@ -250,17 +162,6 @@ def views(place: Path, rounds: int, nodes: int, repetitions: int) -> dict[str, A
     found |= {name: of_command(place, words.split(), repetitions) for name, words in COMMANDS.items()}
     found |= in_process(place, rounds, nodes)
     return found | in_browser(place, rounds + UPDATES, nodes, repetitions)
-
-
-def watched_rates(*, quick: bool) -> dict[str, Any]:
-    """What it costs the swarm that is watched."""
-    swarm_rounds = 5 if quick else 40
-    sides = {side: partial(rate, swarm_rounds, side) for side in SIDES}
-    rates = alternate(sides, 1 if quick else 3, "{:.1f} rounds per minute".format)
-    both = {name: summary(values) for name, values in rates.items()}
-    for side in SIDES.keys() - {"alone"}:
-        both[f"{side}_over_alone"] = ratios(rates[side], rates["alone"])
-    return both
 
 
 COMMANDS = {"status_cpu": "status", "logs_cpu": "logs -n 50", "list_cpu": "logs -n 0"}

@@ -1,9 +1,8 @@
 """How big the product is: python -m tests.sizes [--base REV].
 
-Prints for each room its files, lines and statements, and the budget that docs/development.md gives it; then the
-commands, settings, columns, and words of the docs. With --base it also prints how much each differs from an earlier
-commit. The core is what lies in swarm/ outside of swarm/plugins/. Statements are counted without docstrings. It
-informs, and refuses nothing.
+Prints for each room its files, lines and statements, and the budget that docs/development.md gives it. With --base it
+also prints how much each differs from an earlier commit. The core is what lies in swarm/ outside of swarm/plugins/.
+Statements are counted without docstrings. It informs, and refuses nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = "docs/development.md"
-PROTOCOL = "swarm/wire/PROTOCOL.md"
 Sources = Mapping[str, str]
-"""Path -> text of all Python and Markdown files of one state of the repository."""
+"""Path -> text of all Python files of one state of the repository."""
 
 
 class Size(NamedTuple):
@@ -47,14 +45,14 @@ def sources(root: Path, revision: str = "") -> Sources:
 
 def _here(root: Path) -> Sources:
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True)
-    paths = [path for path in listed.stdout.decode().splitlines() if path.endswith((".py", ".md"))]
+    paths = [path for path in listed.stdout.decode().splitlines() if path.endswith(".py")]
     return {path: (root / path).read_text("utf-8") for path in paths if (root / path).is_file()}
 
 
 def _at(root: Path, revision: str) -> Sources:
     packed = subprocess.run(["git", "archive", revision], cwd=root, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        wanted = [member for member in tar if member.isfile() and member.name.endswith((".py", ".md"))]
+        wanted = [member for member in tar if member.isfile() and member.name.endswith(".py")]
         return {member.name: _text(tar, member) for member in wanted}
 
 
@@ -90,7 +88,7 @@ def sizes(files: Sources) -> dict[str, Size]:
     """Returns the size of each room, and of `core`, `plugins` and `tests`, which are made of rooms."""
     found: dict[str, Size] = {}
     for path, text in files.items():
-        if path.endswith(".py") and (room := room_of(path)):
+        if room := room_of(path):
             one = Size(1, text.count("\n"), statements(text))
             for key in {room, _whole(room)}:
                 found[key] = found.get(key, Size()).plus(one)
@@ -112,71 +110,6 @@ def statements(text: str) -> int:
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def counts(files: Sources) -> dict[str, int]:
-    """Returns how many commands, settings and columns there are, and how many words the docs have."""
-    row = [
-        path
-        for path in ("swarm/wire/metrics.py", "swarm/wire/messages.py")
-        if "class MetricsRow" in files.get(path, "")
-    ]
-    declaring = [text for path, text in files.items() if path.startswith("swarm/config/")]
-    docs = [path for path in files if path.startswith("docs/") and path.endswith(".md")]
-    return {
-        "commands of the core": _keys(files.get("swarm/cli/main.py", ""), "COMMANDS"),
-        "commands of plugins": sum(
-            _keys(text, "COMMANDS")
-            for path, text in files.items()
-            if re.fullmatch(r"swarm/plugins/.*commands\.py", path)
-        ),
-        "settings": sum(_declared(text, keys=False) for text in declaring),
-        "keys of settings": sum(_declared(text, keys=True) for text in declaring),
-        "columns of a row": sum(_fields(files[path], "MetricsRow") for path in row),
-        "words of README": _words(files, ["README.md"]),
-        "words of docs": _words(files, docs),
-        "words of PROTOCOL.md": _words(files, [PROTOCOL]),
-        "words of CHANGELOG": _words(files, ["CHANGELOG.md"]),
-    }
-
-
-def _words(files: Sources, pages: list[str]) -> int:
-    return sum(len(files[page].split()) for page in pages if page in files)
-
-
-def _keys(text: str, name: str) -> int:
-    """Returns how many keys a dict has that a module assigns to this name."""
-    return sum(
-        len(node.value.keys)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node) and isinstance(node.value, ast.Dict)
-    )
-
-
-def _targets(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        if isinstance(target, ast.Name):
-            yield target.id
-
-
-def _declared(text: str, *, keys: bool) -> int:
-    """Returns how many fields a module declares by `setting(...)`: those of tables' classes (keys), or all others."""
-    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
-    ours = [one for one in classes if keys == any(ast.unparse(base) == "SettingTable" for base in one.bases)]
-    return sum(
-        isinstance(node, ast.AnnAssign)
-        and isinstance(node.value, ast.Call)
-        and isinstance(node.value.func, ast.Name)
-        and node.value.func.id == "setting"
-        for one in ours
-        for node in one.body
-    )
-
-
-def _fields(text: str, name: str) -> int:
-    """Returns how many fields a class of a module has."""
-    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and node.name == name]
-    return sum(isinstance(node, ast.AnnAssign) for one in classes for node in one.body)
 
 
 def budgets(root: Path) -> dict[str, int]:
@@ -208,11 +141,6 @@ def report(now: Sources, before: Sources | None, given: Mapping[str, int]) -> It
     )
     yield from (_line(room, here, there, given) for room in sorted({*here, *(there or {})} - {*wholes}))
     yield from (_line(whole, here, there, given) for whole in wholes if whole in here)
-    yield ""
-    counted, earlier = counts(now), counts(before) if before is not None else {}
-    for what, number in counted.items():
-        change = number - earlier.get(what, number)
-        yield f"{what:24}{number:>7}" + (f"  ({change:+d})" if change else "")
 
 
 def _line(room: str, here: Mapping[str, Size], there: Mapping[str, Size] | None, given: Mapping[str, int]) -> str:

@@ -3,7 +3,7 @@
     python -m tests.adversaries --path FOLDER --seeds 42,1,2 --rounds 40
     python -m tests.adversaries --path FOLDER --seeds 42,1,2 --kinds all      # all at once, and every other attack
 
-Every run is a real swarm: a coordinator, four workers in one process, and the adversary as a process of its own. Runs
+Every run is a real swarm: a coordinator, four workers in one process, and the adversaries in another. Runs
 that are there already are not run again. Prints, per kind, the honest nodes' cumulative reward against that of the
 swarms without it, the largest gap between the mean reward curves (moving average of ten rounds) in units of the spread
 over seeds, and who names the adversary in `swarm status --json`. Exit code 1 if one is not named, or the honest nodes
@@ -56,8 +56,8 @@ def run(path: Path, kind: str, seed: int, rounds: int) -> Layout:
     }
     with daemons() as start:
         start("services.coordinator", environment | {"NODE_ROLE": "coordinator"})
-        for one in _strangers(kind):
-            start("tests.adversaries.stranger", environment | {"NODE_ID": one}, one)
+        if kind != NONE:
+            start("tests.adversaries.stranger", environment, *_strangers(kind))
         if kind == ALL:
             start("tests.adversaries.writer", environment, "worker-0", "worker")
         workers = start("services.workers", environment | {"NODE_ID": "worker"}, "--nodes", str(HONEST))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,13 +16,12 @@ from typing import NamedTuple
 
 from swarm.types import RoundKey
 from tests.adversaries import coordination
-from tests.conformance.worlds import bind
 from tests.layout import Layout
+from tests.objects import KINDS, put
 
 BIG = 2 << 20
 """Characters of a completion."""
 NAMES, JUNK = 60, 20_000
-TERABYTE = 1 << 40
 HOSTILE_NAME = "a\n\x1b[2J\u202e\u009b=cmd()"
 
 
@@ -170,9 +168,8 @@ def no_files_among_rollouts(at: Target, tick: int) -> None:
     key = _open_round(at)
     folder = at.layout.rollouts_of(key)
     folder.mkdir(parents=True, exist_ok=True)
-    for place in OBJECTS.values():
-        with suppress(OSError):
-            place(folder / f"{place.__name__.strip('_')}{tick}.json")
+    for number, kind in enumerate(OBJECTS):
+        _put(kind, at, folder / f"object{number}-{tick}.json")
     for ahead in (1, 2, 3):
         with suppress(OSError):
             (at.layout.rollouts / f"round_{key.round + ahead}").symlink_to("/usr")
@@ -180,48 +177,21 @@ def no_files_among_rollouts(at: Target, tick: int) -> None:
 
 # ── the clock, and who is there ─────────────────────────────────────────────────────────────────────────────────────
 def _of_coordination(attack: coordination.Attack) -> Attack:
-    return lambda at, tick: attack(at.layout.path, at.layout.experiment)
+    return lambda at, tick: attack(at.layout)
 
 
 # ── objects in the way ──────────────────────────────────────────────────────────────────────────────────────────────
-def _folder(path: Path) -> None:
-    path.mkdir()
-    (path / "in-the-way").write_bytes(b"x")
+OBJECTS = [kind for kind in KINDS if kind not in ("file", "hard link")]
 
 
-def _file(path: Path) -> None:
-    path.write_bytes(b"x")
+def _put(kind: str, at: Target, path: Path) -> None:
+    outside = at.layout.path / "outside"
+    with suppress(OSError):  # the node may be in the way
+        outside.mkdir(exist_ok=True)
+        (outside / "precious").touch()
+        put(kind, path, outside)
 
 
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _socket(path: Path) -> None:
-    bind(path)
-
-
-def _link(path: Path) -> None:
-    path.symlink_to("/etc/passwd")
-
-
-def _endless(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def _sparse(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(TERABYTE)
-
-
-OBJECTS: dict[str, Callable[[Path], None]] = {
-    "folder": _folder,
-    "pipe": _pipe,
-    "socket": _socket,
-    "link": _link,
-    "endless link": _endless,
-    "sparse terabyte": _sparse,
-}
 PLACES: dict[str, Callable[[Target], Path]] = {
     "metrics": lambda at: at.layout.metrics_file(at.victim),
     "events": lambda at: at.layout.events_file(at.victim),
@@ -236,21 +206,12 @@ PLACES: dict[str, Callable[[Target], Path]] = {
 }
 
 
-def _in_the_way(place: Callable[[Target], Path], thing: Callable[[Path], None]) -> Attack:
-    def attack(at: Target, tick: int) -> None:
-        del tick
-        path = place(at)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # the node may be in the way
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-            thing(path)
-
-    return attack
+def _in_the_way(place: Callable[[Target], Path], kind: str) -> Attack:
+    return lambda at, tick: _put(kind, at, place(at))
 
 
 def _each_in_turn(place: Callable[[Target], Path]) -> Attack:
-    things = [_in_the_way(place, thing) for thing in OBJECTS.values()]
-    return lambda at, tick: things[tick % len(things)](at, tick)
+    return lambda at, tick: _put(OBJECTS[tick % len(OBJECTS)], at, place(at))
 
 
 OF_FILES: dict[str, Attack] = {
@@ -274,7 +235,7 @@ OF_FILES: dict[str, Attack] = {
     **{name: _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
 }
 ONCE: dict[str, Attack] = OF_FILES | {
-    f"{what}: {kind}": _in_the_way(place, thing) for what, place in PLACES.items() for kind, thing in OBJECTS.items()
+    f"{what}: {kind}": _in_the_way(place, kind) for what, place in PLACES.items() for kind in OBJECTS
 }
 """Written once."""
 EVERY_SECOND: dict[str, Attack] = OF_FILES | {

@@ -23,7 +23,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
 from tests.layout import Layout
 
-Attack = Callable[[Path, str], None]
+Attack = Callable[[Layout], None]
 Named = TypeVar("Named", bound=Callable[..., None])
 FAR = 10**6
 FLOOD = 5000
@@ -51,71 +51,68 @@ def _open_state(layout: Layout) -> StateFile | None:
     return None
 
 
-def new_name(path: Path, experiment: str) -> None:
+def new_name(layout: Layout) -> None:
     """A name that was never there registers, and never publishes."""
-    _register(Layout(path, experiment), f"a-stranger-{time.time_ns()}")
+    _register(layout, f"a-stranger-{time.time_ns()}")
 
 
-def silent_worker(path: Path, experiment: str) -> None:
+def silent_worker(layout: Layout) -> None:
     """One name beats, and never publishes."""
-    _register(Layout(path, experiment), "a-silent-worker", incarnation="one")
+    _register(layout, "a-silent-worker", incarnation="one")
 
 
-def five_thousand_names(path: Path, experiment: str) -> None:
+def five_thousand_names(layout: Layout) -> None:
     """They register at once, and come before all others by name."""
-    layout = Layout(path, experiment)
     for number in range(FLOOD):
         _register(layout, f"0-stranger-{number}")
 
 
-def starting_for_ever(path: Path, experiment: str) -> None:
+def starting_for_ever(layout: Layout) -> None:
     """A name that loads its model, and another one each time."""
-    _register(Layout(path, experiment), f"a-starter-{time.time_ns()}", status="starting")
+    _register(layout, f"a-starter-{time.time_ns()}", status="starting")
 
 
-def _write_state(path: Path, experiment: str, **more: object) -> None:
-    layout = Layout(path, experiment)
+def _write_state(layout: Layout, **more: object) -> None:
     if state := _open_state(layout):
         _put(layout, layout.state_file, encode(msgspec.structs.replace(state, **more)))
 
 
-def huge_round(path: Path, experiment: str) -> None:
+def huge_round(layout: Layout) -> None:
     """The clock says a round that nobody has come near."""
-    _write_state(path, experiment, round=FAR, max_rounds=2 * FAR)
+    _write_state(layout, round=FAR, max_rounds=2 * FAR)
 
 
-def last_round(path: Path, experiment: str) -> None:
+def last_round(layout: Layout) -> None:
     """The clock says the last round but one that the experiment has."""
-    if state := _open_state(Layout(path, experiment)):
-        _write_state(path, experiment, round=max(state.round, state.max_rounds - 1))
+    if state := _open_state(layout):
+        _write_state(layout, round=max(state.round, state.max_rounds - 1))
 
 
-def finished(path: Path, experiment: str) -> None:
+def finished(layout: Layout) -> None:
     """The clock says that all rounds are done, which are fewer than were announced."""
-    if state := _open_state(Layout(path, experiment)):
-        _write_state(path, experiment, finished=True, max_rounds=state.round)
+    if state := _open_state(layout):
+        _write_state(layout, finished=True, max_rounds=state.round)
 
 
-def finished_at_the_end(path: Path, experiment: str) -> None:
+def finished_at_the_end(layout: Layout) -> None:
     """The clock says that all rounds are done, as many as were announced."""
-    if state := _open_state(Layout(path, experiment)):
-        _write_state(path, experiment, finished=True, round=state.max_rounds)
+    if state := _open_state(layout):
+        _write_state(layout, finished=True, round=state.max_rounds)
 
 
-def malformed_rewards(path: Path, experiment: str) -> None:
+def malformed_rewards(layout: Layout) -> None:
     """Fakes beat, and have reward files that hold `x` for many rounds to come."""
-    _sybils(path, experiment, lambda key, name: b"x")
+    _sybils(layout, lambda key, name: b"x")
 
 
-def bare_rewards(path: Path, experiment: str) -> None:
+def bare_rewards(layout: Layout) -> None:
     """Fakes beat, and have well-formed rewards without rollouts for many rounds to come."""
-    _sybils(path, experiment, _reward)
+    _sybils(layout, _reward)
 
 
-def forged_rounds(path: Path, experiment: str) -> None:
+def forged_rounds(layout: Layout) -> None:
     """Fakes beat, and have well-formed rewards and rollout files for many rounds to come: they do what earns a say."""
-    layout = Layout(path, experiment)
-    for key, name in _sybils(path, experiment, _reward):
+    for key, name in _sybils(layout, _reward):
         file = RolloutFile(peer_id=name, round=key.round, stage=key.stage, timestamp=time.time(), rollouts={})
         _put(layout, layout.rollout_file(key, name), encode(file))
 
@@ -125,8 +122,8 @@ def _reward(key: RoundKey, name: str) -> bytes:
     return encode(reward)
 
 
-def _sybils(path: Path, experiment: str, content: Callable[[RoundKey, str], bytes]) -> list[tuple[RoundKey, str]]:
-    layout, names = Layout(path, experiment), [f"sybil-{number}" for number in range(SYBILS)]
+def _sybils(layout: Layout, content: Callable[[RoundKey, str], bytes]) -> list[tuple[RoundKey, str]]:
+    names = [f"sybil-{number}" for number in range(SYBILS)]
     state = _open_state(layout)
     first = state.round if state else 0
     for name in names:
@@ -137,26 +134,23 @@ def _sybils(path: Path, experiment: str, content: Callable[[RoundKey, str], byte
     return done
 
 
-def older_claims(path: Path, experiment: str) -> None:
+def older_claims(layout: Layout) -> None:
     """In the place of every registration lies another incarnation's, which claims to be older and does not beat."""
-    layout = Layout(path, experiment)
     for peer in read_peers(layout.run):
         claim = msgspec.structs.replace(peer, registered_at=0.0, incarnation="older", host="elsewhere", pid=1, beat=7)
         _put(layout, layout.peer_file(peer.peer_id), encode(claim))
 
 
-def highest_beats(path: Path, experiment: str) -> None:
+def highest_beats(layout: Layout) -> None:
     """Every registration has the highest beat that there is, so that the node's own look old."""
-    layout = Layout(path, experiment)
     for peer in read_peers(layout.run):
         _put(layout, layout.peer_file(peer.peer_id), encode(msgspec.structs.replace(peer, beat=2**53 - 1)))
 
 
-def older_coordinator(path: Path, experiment: str) -> None:
+def older_coordinator(layout: Layout) -> None:
     """A coordinator with the older claim that does not beat, and a state that names it."""
-    layout = Layout(path, experiment)
     _register(layout, "an-older-one", node_role="coordinator", registered_at=0.0, incarnation="older", beat=7)
-    _write_state(path, experiment, updated_by="an-older-one")
+    _write_state(layout, updated_by="an-older-one")
 
 
 def by_name(*attacks: Named) -> dict[str, Named]:

@@ -1,6 +1,6 @@
 """A node of the swarm that is no worker of ours: registers, beats, follows the clock, and does its own thing per round.
 
-python -m tests.adversaries.stranger liar        with the settings of a worker in the environment
+python -m tests.adversaries.stranger liar vandal        a node of each name, with a worker's settings in the environment
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -97,13 +98,14 @@ class Stranger:
         return await self._scorer.make(assigned.questions(self.node_id, key, settings.local_groups))
 
 
-async def _main(kind: str) -> None:
+async def _main(*kinds: str) -> None:
     from tests.adversaries.kinds import KINDS
 
     settings = load_settings({}, os.environ)
-    async with Scorer() as scorer:
-        await Stranger(settings, scorer).live(KINDS[kind])
+    async with Scorer() as scorer, anyio.create_task_group() as tasks:
+        for kind in kinds:
+            tasks.start_soon(Stranger(replace(settings, node_id=kind), scorer).live, KINDS[kind])
 
 
 if __name__ == "__main__":
-    anyio.run(_main, sys.argv[1])
+    anyio.run(_main, *sys.argv[1:])

@@ -29,7 +29,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -39,6 +38,7 @@ from swarm.cli.say import say
 from swarm.config import without_settings
 from tests.adversaries.attacks import EVERY_SECOND, ONCE, Attack, Target
 from tests.chaos.light_worker import FIXED_STEP
+from tests.integration.swarms import LIGHT, Daemon, Start, daemons, run_swarm, well
 from tests.layout import Layout
 
 WORKERS = ("w0", "w1", "w2")
@@ -94,40 +94,18 @@ class Row(NamedTuple):
 
 
 class Swarm:
-    """A coordinator and workers on one folder, from `with` to its end."""
+    """A coordinator and workers on one folder."""
 
-    def __init__(self, path: Path, *, signed: bool) -> None:
+    def __init__(self, path: Path, start: Start, *, signed: bool) -> None:
         self.layout = Layout(path.absolute(), SETTINGS["EXPERIMENT_NAME"])
         self.environment = {**without_settings(os.environ), **SETTINGS, "SWARM_PATH": str(path.absolute())}
-        self.environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+        self.environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONSAFEPATH": "1"}
         if signed:
             self.environment |= {"SWARM_SIGNING": "require", "SWARM_KEY_FOLDER": str(path.absolute() / "keys")}
-            subprocess.run(_python("swarm", "keys", "new"), env=self.environment, check=True, capture_output=True)
+            well(self.environment, "keys", "new")
         self.target = Target(self.layout, victim=WORKERS[0], honest="w")
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._ends = ExitStack()
-
-    def __enter__(self) -> Swarm:
-        path = self.layout.path
-        path.mkdir(parents=True, exist_ok=True)
-        modules = {"clock": "services.coordinator", **dict.fromkeys(WORKERS, "tests.chaos.light_worker")}
-        for name, module in modules.items():
-            said = self._ends.enter_context((path / f"{name}.out").open("wb"))
-            process = subprocess.Popen(
-                _python(module),
-                env=self.environment | {"NODE_ID": name},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            self._processes[name] = process
-            self._ends.callback(process.wait)
-            self._ends.callback(process.kill)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.close()
+        modules = {"clock": "services.coordinator", **dict.fromkeys(WORKERS, LIGHT)}
+        self._nodes = {name: start(module, self.environment | {"NODE_ID": name}) for name, module in modules.items()}
 
     def rounds(self) -> dict[str, int]:
         """Rounds of which each worker has published its rollouts."""
@@ -139,23 +117,27 @@ class Swarm:
                 found[worker] += (self.layout.rollouts / name / "stage_0" / f"{worker}.json").is_file()
         return found
 
+    def _alive(self) -> dict[str, Daemon]:
+        return {name: node for name, node in self._nodes.items() if node.process.poll() is None}
+
     def memory(self) -> dict[str, float]:
         """Resident MB of the processes that live."""
-        return {n: _resident(p.pid) for n, p in self._processes.items() if p.poll() is None}
+        return {name: _resident(node.process.pid) for name, node in self._alive().items()}
 
     def ended(self) -> list[str]:
-        return [f"{n} ended ({p.poll()})" for n, p in self._processes.items() if p.poll() is not None]
+        gone = self._nodes.keys() - self._alive().keys()
+        return [f"{name} ended ({self._nodes[name].process.poll()})" for name in sorted(gone)]
 
     def stop(self) -> list[str]:
         """Ask all to end; those that do not in time, or not well."""
-        living = {n: p for n, p in self._processes.items() if p.poll() is None}
-        for process in living.values():
-            process.send_signal(signal.SIGTERM)
+        living = self._alive()
+        for node in living.values():
+            node.signal(signal.SIGTERM)
         until = time.monotonic() + STOP_S
         wrong = []
-        for name, process in living.items():
+        for name, node in living.items():
             try:
-                code = process.wait(max(0.1, until - time.monotonic()))
+                code = node.wait(max(0.1, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 wrong.append(f"{name} is deaf")
             else:
@@ -167,13 +149,11 @@ class Swarm:
         wrong = []
         for view in VIEWS:
             try:
-                done = subprocess.run(
-                    _python("swarm", *view), env=self.environment, capture_output=True, timeout=VIEW_S, check=False
-                )
+                done = run_swarm(self.environment, *view, timeout=VIEW_S)
             except subprocess.TimeoutExpired:
                 wrong.append(f"{' '.join(view[:2])} hangs")
                 continue
-            if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
+            if done.returncode not in (0, 1) or "Traceback" in done.stderr:
                 wrong.append(f"{' '.join(view[:2])} fails ({done.returncode})")
         return wrong
 
@@ -215,7 +195,8 @@ class Watch:
 def measure(path: Path, name: str, *, every_second: bool, signed: bool, elsewhere: bool) -> Row:
     """One swarm under the attack of this name; or beside it, where a copy of its folder is attacked."""
     attack = (EVERY_SECOND if every_second else ONCE)[name]
-    with Swarm(path, signed=signed) as swarm:
+    with daemons() as start:
+        swarm = Swarm(path, start, signed=signed)
         _settle(swarm)
         watch = Watch(swarm)
         before = watch.over(BEFORE_S, {})
@@ -246,10 +227,6 @@ def _settle(swarm: Swarm) -> None:
         if time.monotonic() > until or swarm.ended():
             raise SystemExit(f"{swarm.layout.root}: the swarm does not start: {swarm.ended()}")
         time.sleep(0.2)
-
-
-def _python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def _resident(pid: int) -> float:

@@ -19,8 +19,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -38,12 +36,12 @@ from tests.chaos.campaign import environment_of, failing, verdict
 from tests.chaos.light_worker import LightPolicy
 from tests.chaos.replay import replay
 from tests.engines.s3_servers import CREDENTIALS, DiskServer, on_disk
+from tests.integration.swarms import LIGHT, Daemon, Start, daemons
 from tests.layout import Layout
 from tests.unit.node.factories import UNIVERSE, FakeTaskSource
 
 EXPERIMENT = "kills"
 CLOCK, SERVER = "clock", "server"
-LIGHT = "tests.chaos.light_worker"
 Rewards = dict[str, list[tuple[int, float, float, float]]]
 """Node -> round, reward, reward of what was trained on, cumulative reward, of each of its rows."""
 
@@ -69,8 +67,8 @@ class Swarm:
 
     place: str
     rounds: int
-    said: Path
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    begin: Start
+    running: dict[str, Daemon] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     ended: Counter[str] = field(default_factory=Counter)
     """Node -> times that it ended by itself and was no success."""
@@ -78,9 +76,7 @@ class Swarm:
 
     def start(self, node: str) -> None:
         module = "services.coordinator" if node == CLOCK else LIGHT
-        env = environment(self.place, self.rounds) | {"NODE_ID": node}
-        with self.said.open("ab") as said:
-            self.running[node] = subprocess.Popen([sys.executable, "-m", module], env=env, stdout=said, stderr=said)
+        self.running[node] = self.begin(module, environment(self.place, self.rounds) | {"NODE_ID": node})
 
     def start_all(self) -> None:
         for node in (CLOCK, *self.workers):
@@ -88,8 +84,8 @@ class Swarm:
 
     def look(self) -> bool:
         """Start again who ended before the end; whether all are done."""
-        for node, process in [*self.running.items()]:
-            if (code := process.poll()) is None:
+        for node, daemon in [*self.running.items()]:
+            if (code := daemon.process.poll()) is None:
                 continue
             del self.running[node]
             if code == 0:
@@ -107,21 +103,12 @@ class Swarm:
         return over
 
     def kill(self, node: str) -> None:
-        process = self.running.pop(node)
-        process.kill()
-        process.wait()
-
-    def kill_all(self) -> None:
-        for node in [*self.running]:
-            self.kill(node)
+        self.running.pop(node).kill()
 
 
 def run_whole(swarm: Swarm, patience: float) -> None:
-    try:
-        swarm.start_all()
-        assert swarm.wait(patience), f"not done after {patience:g} s"
-    finally:
-        swarm.kill_all()
+    swarm.start_all()
+    assert swarm.wait(patience), f"not done after {patience:g} s"
 
 
 def run_killed(
@@ -129,22 +116,19 @@ def run_killed(
 ) -> Counter[str]:
     """Who was killed, and how often; all may be where no `victims` are named."""
     rng, killed = random.Random(seed), Counter[str]()
-    try:
-        swarm.start_all()
-        while killed.total() < kills and not swarm.wait(rng.expovariate(1 / pause)):
-            victim = victims or rng.choice((SERVER, *sorted(swarm.running)))
-            killed[victim] += 1
-            if victim == SERVER:
-                server.kill()
-                time.sleep(rng.uniform(0.0, 1.0))
-                server.start()
-            else:
-                swarm.kill(victim)
-                swarm.wait(rng.uniform(0.0, 1.0))
-                swarm.start(victim)
-        assert swarm.wait(patience), f"not done after {patience:g} s"
-    finally:
-        swarm.kill_all()
+    swarm.start_all()
+    while killed.total() < kills and not swarm.wait(rng.expovariate(1 / pause)):
+        victim = victims or rng.choice((SERVER, *sorted(swarm.running)))
+        killed[victim] += 1
+        if victim == SERVER:
+            server.kill()
+            time.sleep(rng.uniform(0.0, 1.0))
+            server.start()
+        else:
+            swarm.kill(victim)
+            swarm.wait(rng.uniform(0.0, 1.0))
+            swarm.start(victim)
+    assert swarm.wait(patience), f"not done after {patience:g} s"
     return killed
 
 
@@ -193,17 +177,18 @@ def run(
     """The swarm, and what is wrong with what it left; the exit code."""
     os.environ.update(CREDENTIALS)  # of the loopback server, for the views below
     path.mkdir(parents=True, exist_ok=True)
-    with on_disk(path / "objects") as server:
-        begun, swarm = time.monotonic(), Swarm(server.url, rounds, path / "bucket.out")
+    with on_disk(path / "objects") as server, daemons() as begin:
+        begun, swarm = time.monotonic(), Swarm(server.url, rounds, begin)
         killed = run_killed(swarm, server, kills, pause, seed, victims, patience)
         seconds, found, copy = time.monotonic() - begun, rewards(swarm.place), path / "copy"
         violations = [*lacking(swarm, found), *told(swarm, "validate")]
         violations += told(swarm, "copy", swarm.place, str(copy), "--experiment", EXPERIMENT)
-    copied = Swarm(str(copy), rounds, path / "copy.out")
-    violations += [*told(copied, "validate"), *anyio.run(replayed, copy, swarm)]
+    violations += failing(environment(str(copy), rounds), "validate")
+    violations += anyio.run(replayed, copy, swarm)
     if victims == SERVER:
-        whole = Swarm(str(path / "folder"), rounds, path / "folder.out")
-        run_whole(whole, patience)
+        with daemons() as begin:
+            whole = Swarm(str(path / "folder"), rounds, begin)
+            run_whole(whole, patience)
         violations += differences(rewards(whole.place), found)
     say(f"kills          {killed.total()} in {seconds:.0f} s: {dict(sorted(killed.items()))}")
     say(f"started again  {dict(swarm.ended)}, as the server was gone")

@@ -25,13 +25,13 @@ import msgspec
 
 from swarm.cli.say import say
 from swarm.records.files import read_clock
-from tests.chaos.campaign import Process, environment_of, failing, python
-from tests.chaos.phases import Phases
+from tests.chaos.campaign import environment_of, failing
 from tests.chaos.soaked import Measures, Node, drifts, quarters, table
+from tests.integration.swarms import LIGHT, Daemon, daemons
 from tests.layout import Layout
 
 EXPERIMENT = "soak"
-NODES = {"clock": "services.coordinator", "anna": "tests.chaos.light_worker", "ben": "tests.chaos.light_worker"}
+NODES = {"clock": "services.coordinator", "anna": LIGHT, "ben": LIGHT}
 DIES_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 """A soak that is killed leaves no nodes to the next one."""
 LOOK_EVERY = 1.0
@@ -70,26 +70,22 @@ class Soak:
         self._rounds = rounds
         self._layout = Layout(path.absolute(), EXPERIMENT)
         self._file = path / "measures.jsonl"
-        environment = soak_environment(path, rounds)
-        self._processes = [
-            Process(
-                name,
-                [*DIES_WITH_PARENT, *python("-m", module)],
-                environment | {"NODE_ID": name},
-                Phases(self._layout, name),
-                path / f"{name}.out",
-            )
-            for name, module in NODES.items()
-        ]
+        self._environment = soak_environment(path, rounds)
+        self._nodes: dict[str, Daemon] = {}
 
     def run(self) -> list[str]:
         """To the last round; what went wrong with the nodes."""
-        for process in self._processes:
-            process.start()
-        try:
-            return [*self._watch(), *self._ended()]
-        finally:
-            self._stop()
+        with daemons() as start:
+            for name, module in NODES.items():
+                self._nodes[name] = start(module, self._environment | {"NODE_ID": name}, enter=DIES_WITH_PARENT)
+            try:
+                return [*self._watch(), *self._ended()]
+            finally:
+                for node in self._nodes.values():
+                    node.signal(signal.SIGTERM)
+                for node in self._nodes.values():
+                    with suppress(subprocess.TimeoutExpired):
+                        node.wait(60)
 
     def measured(self) -> list[Measures]:
         """Of this run and those that were broken off."""
@@ -102,12 +98,12 @@ class Soak:
 
     def validated(self) -> list[str]:
         """What `swarm validate` finds."""
-        return [*failing(self._processes[0].environment, "validate", "--nodes", "2")]
+        return [*failing(self._environment, "validate", "--nodes", "2")]
 
     def _watch(self) -> Iterator[str]:
         every = max(1, self._rounds // MEASURES)
         last, since, due = self._round(), time.monotonic(), 0
-        while all(self._alive(process) for process in self._processes):
+        while all(node.process.poll() is None for node in self._nodes.values()):
             time.sleep(LOOK_EVERY)
             now = self._round()
             if now >= due:
@@ -121,29 +117,14 @@ class Soak:
 
     def _ended(self) -> Iterator[str]:
         """Who ends before the others is an error, unless all do."""
-        for process in self._processes:
-            assert process.running is not None
+        for name, node in self._nodes.items():
             try:
-                code = process.running.wait(120)
+                code = node.wait(120)
             except subprocess.TimeoutExpired:
-                yield f"{process.name} did not end"
+                yield f"{name} did not end"
                 continue
             if code:
-                yield f"{process.name} ended with exit code {code}: see {process.said}"
-
-    def _stop(self) -> None:
-        running = [p.running for p in self._processes if p.running is not None and p.running.poll() is None]
-        for process in running:
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def _alive(self, process: Process) -> bool:
-        return process.running is not None and process.running.poll() is None
+                yield f"{name} ended with exit code {code}: {node.output[-2000:]}"
 
     def _round(self) -> int:
         state, _ = read_clock(self._layout.run)
@@ -151,10 +132,9 @@ class Soak:
 
     def _measure(self, round_: int) -> None:
         nodes = {}
-        for process in self._processes:
-            assert process.running is not None
+        for name, node in self._nodes.items():
             with suppress(OSError):  # it ends
-                nodes[process.name] = _measured(process.running.pid)
+                nodes[name] = _measured(node.process.pid)
         found = Measures(round_, time.time(), nodes, *_counted(self._layout.root))
         with self._file.open("ab") as file:
             file.write(msgspec.json.encode(found) + b"\n")

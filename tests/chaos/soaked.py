@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,16 +40,8 @@ class Measures(msgspec.Struct, frozen=True):
     """Bytes by name, of all nodes together."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One node in one quarter: medians of the lives that have settled; None where there are not two measures."""
-
-    rss: float | None
-    descriptors: float | None
-    watches: float | None
-    threads: float | None
-    cpu_per_round: float | None
-    """Seconds."""
+Figures = dict[str, float | None]
+"""Bound -> a node's figure in one quarter, of the lives that have settled; None where there are not two measures."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,7 @@ class Quarter:
     last: int
     pace: float | None
     """Rounds a second."""
-    nodes: dict[str, Measured]
+    nodes: dict[str, Figures]
     files: dict[str, int]
     """At its end, as the next."""
     logs: dict[str, int]
@@ -67,24 +60,28 @@ class Quarter:
     """That lived in it; more than nodes where the soak was started again."""
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """How far a quarter's figure may lie above that of the quarter before it."""
 
-    name: str
-    of: Callable[[Measured], float | None]
     share: float
     slack: float
     shown: Callable[[float], str]
 
 
-BOUNDS = (
-    Bound("memory", lambda m: m.rss, 0.05, 4 * MIB, lambda v: f"{v / MIB:.1f} MiB"),
-    Bound("descriptors", lambda m: m.descriptors, 0.0, 2, "{:.0f}".format),
-    Bound("watched folders", lambda m: m.watches, 0.0, 20, "{:.0f}".format),
-    Bound("threads", lambda m: m.threads, 0.0, 2, "{:.0f}".format),
-    Bound("processor time per round", lambda m: m.cpu_per_round, 0.25, 0.002, lambda v: f"{1000 * v:.1f} ms"),
-)
+MEDIANS: dict[str, Callable[[Node], float]] = {
+    "memory": lambda node: node.rss,
+    "descriptors": lambda node: node.descriptors,
+    "watched folders": lambda node: node.watches,
+    "threads": lambda node: node.threads,
+}
+COST = "processor time per round"
+BOUNDS = {
+    "memory": Bound(0.05, 4 * MIB, lambda value: f"{value / MIB:.1f} MiB"),
+    "descriptors": Bound(0.0, 2, "{:.0f}".format),
+    "watched folders": Bound(0.0, 20, "{:.0f}".format),
+    "threads": Bound(0.0, 2, "{:.0f}".format),
+    COST: Bound(0.25, 0.002, lambda value: f"{1000 * value:.1f} ms"),
+}
 FILES_A_ROUND = {"rewards": 2, "winners": 2}
 """In folders of which nothing is taken away (docs/retention.md)."""
 MORE_FILES = 40
@@ -118,8 +115,8 @@ def table(found: Sequence[Quarter]) -> list[str]:
         ("rounds a second", [_said(quarter.pace, "{:.1f}".format) for quarter in found]),
         ("processes", [str(quarter.processes) for quarter in found]),
         *(
-            (f"{bound.name}, {name}", [_said(bound.of(quarter.nodes[name]), bound.shown) for quarter in found])
-            for bound in BOUNDS
+            (f"{what}, {name}", [_said(quarter.nodes[name][what], bound.shown) for quarter in found])
+            for what, bound in BOUNDS.items()
             for name in (found[0].nodes if found else ())
         ),
     ]
@@ -166,7 +163,7 @@ def _pace(within: Sequence[Measures]) -> float | None:
     return sum(rounds for rounds, _ in steps) / seconds if seconds else None
 
 
-def _of_node(seen: Sequence[tuple[int, Node]], born: Mapping[int, int]) -> Measured:
+def _of_node(seen: Sequence[tuple[int, Node]], born: Mapping[int, int]) -> Figures:
     settled = [(round_, node) for round_, node in seen if round_ - born[node.pid] >= SETTLING]
     steps = [
         (round_ - before, node.cpu - sooner.cpu)
@@ -174,27 +171,19 @@ def _of_node(seen: Sequence[tuple[int, Node]], born: Mapping[int, int]) -> Measu
         if sooner.pid == node.pid
     ]
     rounds = sum(rounds for rounds, _ in steps)
-    nodes = [node for _, node in settled]
-    return Measured(
-        rss=_median(node.rss for node in nodes),
-        descriptors=_median(node.descriptors for node in nodes),
-        watches=_median(node.watches for node in nodes),
-        threads=_median(node.threads for node in nodes),
-        cpu_per_round=sum(seconds for _, seconds in steps) / rounds if rounds else None,
-    )
-
-
-def _median(values: Iterable[float]) -> float | None:
-    return statistics.median(found) if (found := list(values)) else None
+    medians = {
+        what: statistics.median(of(node) for _, node in settled) if settled else None for what, of in MEDIANS.items()
+    }
+    return medians | {COST: sum(seconds for _, seconds in steps) / rounds if rounds else None}
 
 
 def _drifts(before: Quarter, now: Quarter) -> Iterator[str]:
     where = f"between rounds {before.first} to {before.last} and {now.first} to {now.last}"
     for name in sorted(before.nodes.keys() & now.nodes.keys()):
-        for bound in BOUNDS:
-            was, became = bound.of(before.nodes[name]), bound.of(now.nodes[name])
+        for what, bound in BOUNDS.items():
+            was, became = before.nodes[name][what], now.nodes[name][what]
             if was is not None and became is not None and became > was * (1 + bound.share) + bound.slack:
-                yield f"{name}: {bound.name} went from {bound.shown(was)} to {bound.shown(became)} {where}"
+                yield f"{name}: {what} went from {bound.shown(was)} to {bound.shown(became)} {where}"
     for folder in sorted(now.files):
         more = now.files[folder] - before.files.get(folder, 0)
         may = MORE_FILES + int(1.1 * FILES_A_ROUND.get(folder, 0) * (now.last - before.last))

@@ -51,14 +51,15 @@ class Compose:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     healthy: set[str] = field(default_factory=set)
 
-    def up(self, *names: str, until: Callable[[], bool]) -> None:
-        """Start these services and what they depend on, each when it may, until something holds."""
-        wanted = self._with_dependencies(names)
+    def up(self, until: Callable[[], bool]) -> None:
+        """Start the services, each when it may, until something holds."""
         deadline = time.monotonic() + PATIENCE
         while not until():
-            assert time.monotonic() < deadline, f"{sorted(wanted - self.processes.keys())} were not started"
-            for name in sorted(wanted - self.processes.keys()):
-                if all(self._holds(other, one["condition"]) for other, one in self._needs(name).items()):
+            left = sorted(self.services.keys() - self.processes.keys())
+            assert time.monotonic() < deadline, f"{left} were not started"
+            for name in left:
+                needs = self.services[name].get("depends_on", {})
+                if all(self._holds(other, one["condition"]) for other, one in needs.items()):
                     self.start(name)
             time.sleep(POLL_SECONDS)
 
@@ -100,28 +101,13 @@ class Compose:
 
     def here(self, text: str) -> str:
         """The store's address on this machine."""
-        return re.sub(r"\b5000\b", str(self.port), re.sub(r"\bstore:|\b0\.0\.0\.0\b", self._local, text))
-
-    def _local(self, found: re.Match[str]) -> str:
-        return "127.0.0.1:" if found.group().endswith(":") else "127.0.0.1"
+        local = text.replace("store:", "127.0.0.1:").replace("0.0.0.0", "127.0.0.1")
+        return re.sub(r"\b5000\b", str(self.port), local)
 
     def logs(self) -> str:
         """The end of what all services said."""
         files = sorted(self.folder.glob("*.log"))
         return "\n".join(f"{file.name}: {file.read_text('utf-8', 'replace')[-1500:]}" for file in files)
-
-    def _needs(self, name: str) -> dict[str, dict[str, str]]:
-        needs: dict[str, dict[str, str]] = self.services[name].get("depends_on", {})
-        return needs
-
-    def _with_dependencies(self, names: tuple[str, ...]) -> set[str]:
-        found: set[str] = set()
-        left = list(names)
-        while left:
-            if (name := left.pop()) not in found:
-                found.add(name)
-                left += self._needs(name)
-        return found
 
     def _holds(self, name: str, condition: str) -> bool:
         process = self.processes.get(name)

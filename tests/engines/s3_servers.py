@@ -27,7 +27,6 @@ from tests.engines.killable import Killable
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-servers" / "bin" / "python"
 MOTO = Path(__file__).parent / "moto_server.py"
-S3RVER = ROOT / ".venv-servers" / "node_modules" / ".bin" / "s3rver"
 BUCKET = "bucket"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_REGION": "us-east-1"}
 _SIGNED = {
@@ -67,17 +66,6 @@ def moto(environ: Mapping[str, str] = {}) -> Iterator[int]:
 
 def _takes_a_bucket(port: int) -> bool:
     return ask(port, "PUT", f"/{BUCKET}") == 200
-
-
-@contextmanager
-def s3rver(folder: Path) -> Iterator[int]:
-    """A server of Node's with one empty bucket, which knows no conditions; its port."""
-    if not S3RVER.exists():
-        pytest.skip(f"{S3RVER} is missing: npm was not there when .venv-servers was made")
-    port = free_port()
-    where = ["-d", str(folder), "-a", "127.0.0.1", "-p", str(port), "--configure-bucket", BUCKET]
-    with Killable([S3RVER, *where], lambda: ask(port, "GET", "/") > 0, cwd=folder).at_work():
-        yield port
 
 
 class DiskServer(Killable):

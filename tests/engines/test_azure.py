@@ -15,6 +15,7 @@ from tests.conformance import reading, writing  # noqa: F401 - they name the che
 from tests.conformance.checks import CHECKS
 from tests.conformance.worlds import Served
 from tests.engines.azure_server import CONTAINER, CREDENTIALS, azurite
+from tests.patience import part_a_day
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("azure")]
 _count = itertools.count()
@@ -40,7 +41,7 @@ class Container(Served):
         super().__init__(f"az://{CONTAINER}/place-{next(_count)}?endpoint={endpoint}")
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", part_a_day([*CHECKS], 3))
 def test_the_store_keeps_its_promises_on_azure(server: str, name: str, tmp_path: Path) -> None:
     CHECKS[name](Container(server), tmp_path)
 

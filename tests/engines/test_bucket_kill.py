@@ -23,6 +23,7 @@ def test_kills_of_nodes_and_server_lose_and_double_nothing(tmp_path: Path, capsy
     assert code == 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_kills_of_the_server_change_no_reward(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = bucket_kill.run(tmp_path, kills=3, rounds=8, seed=1, pause=1.0, victims=bucket_kill.SERVER)
     assert code == 0, capsys.readouterr().out

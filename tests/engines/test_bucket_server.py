@@ -16,7 +16,8 @@ from swarm.cli.main import run
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Blob, Store, get_many
 from swarm.store.place import open_place
-from tests.chaos.bucket_kill import rewards
+from tests.chaos.bucket_kill import EXPERIMENT, Swarm, rewards, run_whole
+from tests.chaos.bucket_kill import environment as light_environment
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.checks import CHECKS
 from tests.conformance.promises import content, filled
@@ -31,10 +32,9 @@ from tests.engines.s3_servers import (
     gateway,
     moto,
     on_disk,
-    s3rver,
 )
-from tests.integration.swarms import environment, run_swarm
-from tests.patience import part_of_today
+from tests.integration.swarms import daemons, well
+from tests.patience import PATIENCE, part_of_today
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
 UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
@@ -137,18 +137,6 @@ def test_the_doctor_refuses_a_server_that_ignores_conditions(server: int, capsys
         code, found = doctor(Prefix(port).url, capsys)
     verdict, measured = found["exclusive creation"]
     assert (code, verdict, measured.endswith("is told that it was first")) == (1, "failure", True), measured
-
-
-def test_the_doctor_refuses_s3rver(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It knows no conditional writes, and what it said of a look at a moment of writing was an error."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "S3RVER")
-    with s3rver(tmp_path) as port:
-        code, found = doctor(Prefix(port).url, capsys)
-    assert (code, found["exclusive creation"][0]) == (1, "failure"), found
-    assert found["permissions"] == ("ok", "list, put, get, delete")
 
 
 def test_a_node_goes_on_with_the_keys_that_its_profile_has_by_now(
@@ -266,31 +254,28 @@ def test_a_server_that_is_gone_is_an_error_that_says_so_without_secrets() -> Non
 def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_folder(
     server: int, tmp_path: Path
 ) -> None:
-    plan = Chances(3, busy=0.02, lost=0.02, cut=0.02, half=0.02)
-    with between(server, plan) as port:
+    plan, rounds = Chances(3, busy=0.02, lost=0.02, cut=0.02, half=0.02), 6
+    with between(server, plan) as port, daemons() as begin:
         world = Prefix(port)
         for place in (str(tmp_path), world.url):
-            env = environment(tmp_path, **CREDENTIALS, MAX_ROUNDS="", CHECKPOINT_INTERVAL=2) | {"GDRIVE_PATH": place}
-            done = run_swarm(env, "up", "--nodes", "2", "--in-process", "--rounds", "3", "--path", place)
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert "3/3 done" in done.stdout
-    calm = Prefix(server, world.prefix).url
-    assert rewards(calm, "test") == rewards(str(tmp_path), "test")
-    assert [len(rows) for rows in rewards(calm, "test").values()] == [3, 3]
-    copied = run_swarm(env, "copy", calm, str(tmp_path / "copy"), "--experiment", "test")
-    assert copied.returncode == 0, copied.stdout + copied.stderr
-    assert rewards(str(tmp_path / "copy"), "test") == rewards(calm, "test")
+            swarm = Swarm(place, rounds, begin)
+            run_whole(swarm, PATIENCE)
+            assert not swarm.ended, "nobody gave up"
+    calm, copy = Prefix(server, world.prefix).url, str(tmp_path / "copy")
+    assert rewards(calm) == rewards(str(tmp_path))
+    assert [len(rows) for rows in rewards(calm).values()] == [rounds] * 3
+    env = light_environment(calm, rounds)
+    well(env, "copy", calm, copy, "--experiment", EXPERIMENT)
+    assert rewards(copy) == rewards(calm)
     for table in ("metrics", "rollouts"):
         files = [tmp_path / f"{number}-{table}.csv" for number in range(2)]
-        for place, file in zip((calm, str(tmp_path / "copy")), files, strict=True):
-            run(["export", "test", "--table", table, "-o", str(file), "--path", place])
+        for place, file in zip((calm, copy), files, strict=True):
+            run(["export", EXPERIMENT, "--table", table, "-o", str(file), "--path", place])
         assert files[0].read_bytes() == files[1].read_bytes()
-    checked = run_swarm(env, "validate", "--json", "--path", str(tmp_path / "copy"))
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    well(env, "validate", "--json", "--path", copy)
     assert min(plan.happened[kind] for kind in ("busy", "lost", "cut")) > 0, plan.happened
-    secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
-    assert secret not in done.stdout + done.stderr
-    store = open_place(calm).store("test", None)
-    for node in ("worker-0", "worker-1", "coordinator"):
+    secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode()
+    store = open_place(calm).store(EXPERIMENT, None)
+    for node in ("anna", "ben", "cleo", "clock"):
         for name in ("starts.jsonl", "stdout.log", "training_events.jsonl"):
-            assert not any(secret.encode() in line for line in store.read_records(f"logs/{node}/{name}").records)
+            assert not any(secret in line for line in store.read_records(f"logs/{node}/{name}").records)

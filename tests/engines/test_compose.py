@@ -29,24 +29,18 @@ def test_every_service_that_goes_on_has_a_health_check() -> None:
         assert service["healthcheck"].get("disable", False) == (name in ends_by_itself), name
 
 
-def test_its_swarm_of_two_models_over_a_bucket_is_whole_and_the_checker_decides(tmp_path: Path) -> None:
+def test_its_swarm_of_two_models_over_a_bucket_is_whole_and_healthy_while_it_beats_and_the_checker_decides(
+    tmp_path: Path,
+) -> None:
     with compose(tmp_path) as running:
 
-        def checked() -> bool:
-            return CHECK in running.processes and running.processes[CHECK].poll() is not None
+        def ended(name: str) -> bool:
+            return name in running.processes and running.processes[name].poll() is not None
 
-        running.up(*running.services, until=checked)
+        running.up(until=lambda: ended("bucket"))
+        assert not running.check_health("coordinator")
+        running.up(until=lambda: "coordinator" in running.processes and running.check_health("coordinator"))
+        running.up(until=lambda: ended(CHECK))
         assert running.processes[CHECK].returncode == 0, running.logs()
+        assert not running.check_health("coordinator")
         assert running.start(CHECK, command=["validate", "--rounds", "4"]).wait() == 1, "rounds that it does not have"
-
-
-def test_a_node_is_healthy_while_it_beats_and_not_before_nor_after(tmp_path: Path) -> None:
-    with compose(tmp_path) as running:
-        running.up("bucket", until=lambda: "bucket" in running.processes and running.processes["bucket"].poll() == 0)
-        assert not running.check_health("coordinator")
-        running.up(
-            "coordinator", until=lambda: "coordinator" in running.processes and running.check_health("coordinator")
-        )
-        running.processes["coordinator"].terminate()
-        assert running.processes["coordinator"].wait() == 143, running.logs()
-        assert not running.check_health("coordinator")

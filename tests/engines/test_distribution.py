@@ -17,9 +17,10 @@ import pytest
 from swarm import __version__
 from tests.engines.installed import install, run
 from tests.integration.hostile_folder import make_hostile, marks
-from tests.integration.swarms import environment
+from tests.integration.swarms import environment, rows
 
 ROOT = Path(__file__).parents[2]
+QUESTIONS = '{"question": "What is 2 + 3?", "answer": "5"}\n{"question": "What is 4 + 3?", "answer": 7}\n'
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytest.mark.timeout(300)]
 
 
@@ -101,11 +102,16 @@ def test_pip_finds_nothing_missing_for_the_installed_swarm(installed: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included_on_own_questions_with_an_own_model(
+    installed: Path, tmp_path: Path
+) -> None:
     folder = make_hostile(tmp_path)
-    env = {k: v for k, v in environment(folder).items() if k not in ("MAX_ROUNDS", "PYTHONPATH")}
+    shutil.copytree(ROOT / "swarm" / "assets" / "models" / "tiny-2-qwen2", folder / "my model")
+    (folder / "my questions.jsonl").write_text(QUESTIONS)
+    env = {k: v for k, v in environment(folder).items() if k not in ("MAX_ROUNDS", "MODEL_NAME", "PYTHONPATH")}
+    named = ("--tasks", "my questions.jsonl", "--model", "./my model")
     done = subprocess.run(
-        [installed / "swarm", "up", "--path", ".", "--nodes", "2", "--rounds", "2"],
+        [installed / "swarm", "up", "--path", ".", "--nodes", "2", "--rounds", "2", *named],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -115,6 +121,9 @@ def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included(installe
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert marks(folder) == []
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("a round takes about")]
+    assert "the clock allows" in line
+    assert {name for row in rows(folder, "worker-0") for name in row["task_rewards"]} == {"dataset/my_questions"}
     where = run(installed / "python", "-P", "-c", "import swarm; print(swarm.__file__)", cwd=folder)
     assert where.startswith(os.fspath(installed.parent))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from tests.engines.stub_openai import (
     shaped,
     throttled,
 )
-from tests.integration.swarms import Daemon, daemons, environment, events, eventually, rows, run_swarm
+from tests.integration.swarms import daemons, environment, events, eventually, rows, run_swarm
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("generator")]
 
@@ -63,28 +62,26 @@ FAULTS = (
 )
 
 
-Start = Callable[..., Daemon]
-
-
-def others(start: Start, path: Path, **settings: object) -> list[Daemon]:
-    """A clock and a worker."""
-    env = environment(path, **RUN | settings)
-    roles = ({"NODE_ROLE": "coordinator"}, {"NODE_ID": "anna"})
-    return [start("swarm", env | role, "node") for role in roles]
-
-
-def test_a_server_with_every_fault_costs_no_round_and_no_key(tmp_path: Path) -> None:
+def test_a_server_with_every_fault_costs_no_round_and_no_key_and_an_awaited_generator_beside_it_is_trained_on(
+    tmp_path: Path,
+) -> None:
     plan = [fault for fault in FAULTS for _ in range(3)]
-    with serving(*plan, then=knowing()) as stub, daemons() as start:
-        swarm = others(start, tmp_path)
+    env = environment(tmp_path, **RUN)
+    with serving(*plan, then=knowing()) as stub, serving(then=knowing()) as sound, daemons() as start:
+        swarm = [start("swarm", env | role, "node") for role in ({"NODE_ROLE": "coordinator"}, {"NODE_ID": "anna"})]
+        licensed = {"NODE_ID": "tutor", "SWARM_AWAITED": "True", "SWARM_LICENCE": "CC0-1.0"}
+        swarm.append(start("swarm", generator(tmp_path, sound) | licensed, "node"))
         teacher = start("swarm", generator(tmp_path, stub), "node")
         command = eventually(lambda: Path(f"/proc/{teacher.process.pid}/cmdline").read_bytes(), "its command line")
-        assert [daemon.wait() for daemon in (*swarm, teacher)] == [0, 0, 0]
+        assert [daemon.wait() for daemon in (*swarm, teacher)] == [0] * 4
         asked = len(stub.asked)
         assert all(one.headers["authorization"] == f"Bearer {KEY}" for one in stub.asked)
     done = rows(tmp_path, "anna")
     assert [row["round"] for row in done] == list(range(ROUNDS))
     assert not any(row["gather_timed_out"] or row["refused_files"] for row in done)
+    learned = [row for row in done if "tutor" in row["external_by_peer"]]
+    assert learned
+    assert all(row["external_by_licence"]["CC0-1.0"] == row["external_by_peer"]["tutor"] for row in learned)
     billed = [row for row in rows(tmp_path, "teacher") if "endpoint_requests" in row]
     assert billed
     assert sum(row["endpoint_requests"] for row in billed) <= asked
@@ -92,19 +89,8 @@ def test_a_server_with_every_fault_costs_no_round_and_no_key(tmp_path: Path) -> 
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and secret in file.read_bytes()]
     assert secret not in command
     assert KEY not in teacher.output
-
-
-def test_groups_of_an_awaited_generator_are_trained_on(tmp_path: Path) -> None:
-    with serving(then=knowing()) as stub, daemons() as start:
-        swarm = others(start, tmp_path, MAX_ROUNDS=6)
-        env = generator(tmp_path, stub) | {"MAX_ROUNDS": "6", "SWARM_AWAITED": "True", "SWARM_LICENCE": "CC0-1.0"}
-        teacher = start("swarm", env, "node")
-        assert [daemon.wait() for daemon in (*swarm, teacher)] == [0, 0, 0]
-    learned = [row for row in rows(tmp_path, "anna") if "teacher" in row["external_by_peer"]]
-    assert learned
-    assert all(row["external_by_licence"] == {"CC0-1.0": row["external_by_peer"]["teacher"]} for row in learned)
-    assert run_swarm(environment(tmp_path), "validate").returncode == 0
-    shown = run_swarm(environment(tmp_path), "status").stdout
+    assert run_swarm(env, "validate").returncode == 0
+    shown = run_swarm(env, "status").stdout
     assert re.search(r"^teacher +generator", shown, re.MULTILINE), shown
 
 
@@ -114,17 +100,13 @@ def spent(path: Path) -> int:
 
 
 def test_a_cap_ends_the_generator_and_a_restart_spends_nothing_more(tmp_path: Path) -> None:
-    capped = {"cap_tokens": 4_000, "max_tokens": 16}
+    alone = {"MAX_ROUNDS": "200", "SWARM_CLOCK": "own", "SWARM_EXPECTED_WORKERS": ""}
     with serving(then=knowing()) as stub, daemons() as start:
-        swarm = others(start, tmp_path, MAX_ROUNDS=200)
-        teacher = start("swarm", generator(tmp_path, stub, **capped) | {"MAX_ROUNDS": "200"}, "node")
-        assert teacher.wait() == 0
+        env = generator(tmp_path, stub, cap_tokens=4_000, max_tokens=16) | alone
+        assert start("swarm", env, "node").wait() == 0
         assert [one["event"] for one in events(tmp_path, "teacher", "endpoint.spent")] == ["endpoint.spent"]
         assert 2_000 < spent(tmp_path) <= 4_000
         asked = len(stub.asked)
-        again = start("swarm", generator(tmp_path, stub, **capped) | {"MAX_ROUNDS": "200"}, "node")
-        assert again.wait() == 0
+        assert start("swarm", env, "node").wait() == 0
         assert spent(tmp_path) <= 4_000, "what it spent before counts"
         assert len(stub.asked) - asked < asked / 4, "a look at the start, and what the cap left"
-        for daemon in swarm:
-            daemon.kill()

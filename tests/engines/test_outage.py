@@ -11,11 +11,11 @@ from typing import Protocol
 import pytest
 
 from swarm.records.files import read_state
-from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, layout, rows, run_swarm
+from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, run_swarm
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 WORKERS = ("anna", "ben")
-ROUNDS = 40
+ROUNDS = 60
 
 
 class Share(Protocol):
@@ -100,57 +100,41 @@ def rounds(share: Share) -> int:
     return 0
 
 
-def the_run_is_whole(share: Share) -> None:
-    for name in WORKERS:
-        assert [row["round"] for row in rows(share.disk, name)] == list(range(ROUNDS)), name
-    checked = run_swarm(settings(share) | {"GDRIVE_PATH": str(share.disk)}, "validate", "--partial")
-    assert checked.returncode == 0, checked.stdout
-
-
-def test_a_share_that_was_away_finds_its_nodes_where_they_were_and_nothing_under_its_mount_point(share: Share) -> None:
-    env = settings(share)
-    with daemons() as start:
-        nodes = {"clock": start("services.coordinator", env | {"NODE_ID": "clock"})}
-        nodes |= {name: start(LIGHT, env | {"NODE_ID": name}) for name in WORKERS}
-        eventually(lambda: rounds(share) >= 8, "some rounds")
-        share.leave()
-        for node in nodes.values():
-            eventually(lambda node=node: said(node, "heartbeat.failed"), "each node to notice")  # type: ignore[misc]
-        found = list(share.at.rglob("*"))
-        share.come_back()
-        assert {name: node.wait() for name, node in nodes.items()} == dict.fromkeys(nodes, 0)
-        assert all("Traceback" not in node.output for node in nodes.values())
-    assert found == []
-    the_run_is_whole(share)
-
-
-def test_who_begins_the_run_anew_under_the_mount_point_ends_when_it_is_back_and_goes_on_in_the_true_one(
+def test_a_share_that_was_away_finds_its_nodes_where_they_were_and_those_that_began_anew_under_it_end(
     share: Share,
 ) -> None:
+    """It is away twice: all nodes live on; then some start meanwhile, and begin the run anew under the mount point."""
     env = settings(share)
     modules = {"clock": "services.coordinator", "anna": LIGHT, "ben": LIGHT}
     with daemons() as start:
         nodes = {name: start(module, env | {"NODE_ID": name}) for name, module in modules.items()}
         eventually(lambda: rounds(share) >= 8, "some rounds")
         share.leave()
+        for node in nodes.values():
+            eventually(lambda node=node: node.says("heartbeat.failed"), "each node to notice")  # type: ignore[misc]
+        found = list(share.at.rglob("*"))
+        share.come_back()
+        before = rounds(share)
+        eventually(lambda: rounds(share) >= before + 8, "more rounds")
+        noticed = nodes["anna"].says("heartbeat.failed")
+
+        share.leave()
         for name in ("clock", "ben"):
             nodes[name].kill()
             nodes[name] = start(modules[name], env | {"NODE_ID": name, "SWARM_EXPECTED_WORKERS": "1"})
         written = share.at / "experiments" / "test" / "rollouts" / "round_0" / "stage_0"
-        eventually(lambda: said(nodes["anna"], "heartbeat.failed"), "anna to notice")
+        eventually(lambda: nodes["anna"].says("heartbeat.failed") > noticed, "anna to notice")
         eventually(lambda: (written / "ben.json").exists(), "ben to begin in the empty folder")
-        found = sorted(path.name for path in share.at.rglob("*anna*"))
+        found += sorted(share.at.rglob("*anna*"))
         share.come_back()
         for name in ("clock", "ben"):
             assert nodes[name].wait() == 1, "which has a service manager start it again"
             assert "start the node anew" in nodes[name].output
             nodes[name] = start(modules[name], env | {"NODE_ID": name})
         assert {name: node.wait() for name, node in nodes.items()} == dict.fromkeys(nodes, 0)
-    assert found == [], "who was there before writes nothing into another experiment"
-    the_run_is_whole(share)
-
-
-def said(node: Daemon, event: str) -> bool:
-    """Whether a node that runs has said something on its terminal."""
-    assert node.process.poll() is None, node.wait()
-    return event in node.listen()
+        assert all("Traceback" not in node.output for node in nodes.values())
+    assert found == [], "who was there before writes nothing under the mount point"
+    for name in WORKERS:
+        assert [row["round"] for row in rows(share.disk, name)] == list(range(ROUNDS)), name
+    checked = run_swarm(settings(share) | {"GDRIVE_PATH": str(share.disk)}, "validate", "--partial")
+    assert checked.returncode == 0, checked.stdout

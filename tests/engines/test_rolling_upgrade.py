@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pytest
 
 from swarm.records.files import read_state
 from tests.engines.installed import install, run
-from tests.integration.swarms import environment, eventually, layout, rows, run_swarm
+from tests.integration.swarms import Daemon, daemons, environment, eventually, layout, rows, run_swarm
 
 ROOT = Path(__file__).parents[2]
 BEFORE = (*(pytest.param(old, marks=pytest.mark.slow) for old in ("f29a9c0", "685a57c")), "4d4064e")
@@ -27,7 +25,6 @@ LATE_ROUNDS = 2
 """Nobody waits for a node that has just come back: so many of its rounds may close without it."""
 ASKED_TO_END = 128 + signal.SIGTERM
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytest.mark.timeout(600)]
-Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture(scope="module", params=BEFORE)
@@ -45,25 +42,9 @@ def before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return install(wheel, home) / "python"
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a node by an interpreter; whatever still runs at the end is killed."""
-    with ExitStack() as running, (tmp_path / "said.txt").open("wb") as said:
-
-        def started(python: Path | str, module: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
-            process = subprocess.Popen(
-                [python, "-P", "-m", module], env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
-            )
-            running.callback(process.wait)
-            running.callback(process.kill)
-            return process
-
-        yield started
-
-
 @pytest.mark.parametrize("first", ["workers", pytest.param("clock", marks=pytest.mark.slow)])
 def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_node(
-    before: Path, start: Start, tmp_path: Path, first: str
+    before: Path, tmp_path: Path, first: str
 ) -> None:
     was = environment(
         tmp_path,
@@ -72,29 +53,34 @@ def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_nod
         SWARM_EXPECTED_WORKERS=2,
         MAX_ROUNDS=ENDLESS,
         CHECKPOINT_INTERVAL=5,
+        PYTHONSAFEPATH=1,
     )
     env = was | {"SWARM_EMPTY_UPDATE": "skip"}  # as the changelog says
     del was["SWARM_SETTLE_TIME"]  # which the version before does not know
-    clock = start(before, "services.coordinator", was | {"NODE_ROLE": "coordinator"})
-    nodes = {name: start(before, "services.worker", was | {"NODE_ID": name}) for name in ("anna", "ben")}
-    eventually(lambda: clock.poll() is not None or _rounds(tmp_path) >= 3, "three rounds of the version before")
-    assert clock.poll() is None
-    if first == "clock":
-        clock.terminate()
-        assert clock.wait(120) == ASKED_TO_END
-        clock = start(sys.executable, "services.coordinator", env | {"NODE_ROLE": "coordinator"})
-    before_restart = {}
-    for name in nodes:
-        nodes[name].terminate()
-        assert nodes[name].wait(120) == ASKED_TO_END
-        before_restart[name] = done = len(rows(tmp_path, name))
-        nodes[name] = start(sys.executable, "services.worker", env | {"NODE_ID": name})
-        eventually(lambda name=name, done=done: _shared(tmp_path, name, done), f"{name} to share with the other again")  # type: ignore[misc]
-    clock.terminate()
-    assert clock.wait(120) == ASKED_TO_END
-    last = str(_rounds(tmp_path) + LAST_ROUNDS)
-    clock = start(sys.executable, "services.coordinator", env | {"NODE_ROLE": "coordinator", "MAX_ROUNDS": last})
-    assert [process.wait(300) for process in (*nodes.values(), clock)] == [0, 0, 0]
+    with daemons() as start:
+
+        def ended(node: Daemon) -> None:
+            node.signal(signal.SIGTERM)
+            assert node.wait() == ASKED_TO_END, node.output
+
+        clock = start("services.coordinator", was | {"NODE_ROLE": "coordinator"}, python=before)
+        names = ("anna", "ben")
+        nodes = {name: start("services.worker", was | {"NODE_ID": name}, python=before) for name in names}
+        eventually(lambda: clock.process.poll() is not None or _rounds(tmp_path) >= 3, "three rounds of before")
+        assert clock.process.poll() is None
+        if first == "clock":
+            ended(clock)
+            clock = start("services.coordinator", env | {"NODE_ROLE": "coordinator"})
+        before_restart = {}
+        for name in nodes:
+            ended(nodes[name])
+            before_restart[name] = done = len(rows(tmp_path, name))
+            nodes[name] = start("services.worker", env | {"NODE_ID": name})
+            eventually(lambda name=name, done=done: _shared(tmp_path, name, done), f"{name} to share again")  # type: ignore[misc]
+        ended(clock)
+        last = str(_rounds(tmp_path) + LAST_ROUNDS)
+        clock = start("services.coordinator", env | {"NODE_ROLE": "coordinator", "MAX_ROUNDS": last})
+        assert [node.wait() for node in (*nodes.values(), clock)] == [0, 0, 0]
     for name in nodes:
         found = rows(tmp_path, name)
         done = [row["round"] for row in found]

@@ -6,8 +6,7 @@ import json
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
 from tests.conformance.promises import filled
 from tests.engines.s3_servers import BUCKET, PYTHON, ROOT, moto
+from tests.integration.swarms import LIGHT, daemons
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
 REMOVALS = {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": f"arn:aws:s3:::{BUCKET}"}
@@ -67,15 +67,6 @@ class Server:
         id_, secret = self._keys[node]
         return {"AWS_ACCESS_KEY_ID": id_, "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": "us-east-1"}
 
-    def node(self, name: str, module: str, **settings: object) -> subprocess.Popen[bytes]:
-        more: Mapping[str, object] = {
-            "NODE_ID": name, "SWARM_PATH": self.url, "EXPERIMENT_NAME": "test", "MAX_ROUNDS": 2,
-            "NUM_TRAIN_SAMPLES": 4,
-            "NUM_TRANSPLANT_TREES": 4, **settings,
-        }  # fmt: skip
-        variables = without_settings(os.environ) | self.credentials(name) | {k: str(v) for k, v in more.items()}
-        return subprocess.Popen([sys.executable, "-m", module], env=variables, stdout=sys.stderr)
-
 
 @pytest.fixture
 def server() -> Iterator[Server]:
@@ -88,11 +79,18 @@ def test_a_worker_that_may_write_its_own_objects_alone_takes_part(
 ) -> None:
     for name, value in server.credentials("clock").items():
         monkeypatch.setenv(name, value)
-    nodes = [server.node("clock", "services.coordinator", SWARM_EXPECTED_WORKERS=2)]
-    while open_place(server.url).store("test", None).stat("experiment.json") is None:
-        assert nodes[0].poll() is None
-    nodes += [server.node(name, "tests.chaos.light_worker") for name in USERS[1:]]
-    assert [node.wait() for node in nodes] == [0, 0, 0]
+    settings = {"SWARM_PATH": server.url, "EXPERIMENT_NAME": "test", "MAX_ROUNDS": "2", "SWARM_EXPECTED_WORKERS": "2"}
+    settings |= {"NUM_TRAIN_SAMPLES": "4", "NUM_TRANSPLANT_TREES": "4"}
+
+    def of(name: str) -> dict[str, str]:
+        return without_settings(os.environ) | server.credentials(name) | settings | {"NODE_ID": name}
+
+    with daemons() as start:
+        nodes = [start("services.coordinator", of("clock"))]
+        while open_place(server.url).store("test", None).stat("experiment.json") is None:
+            assert nodes[0].process.poll() is None
+        nodes += [start(LIGHT, of(name)) for name in USERS[1:]]
+        assert [node.wait() for node in nodes] == [0, 0, 0], [node.output for node in nodes]
     rows = read_metrics(open_place(server.url).open("test"))
     assert {node: [row.round for row in of] for node, of in rows.items()} == {"anna": [0, 1], "ben": [0, 1]}
     assert all(row.peers_heard for of in rows.values() for row in of)

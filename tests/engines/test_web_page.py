@@ -110,11 +110,21 @@ def opened(browser: Any, place: Path, width: int = 1280, **options: Any) -> Iter
         yield seen
 
 
-@pytest.fixture
-def seen(browser: Any, place: Path) -> Iterator[Seen]:
-    """On a desktop."""
+@pytest.fixture(scope="module")
+def desktop(browser: Any, place: Path) -> Iterator[tuple[Any, str]]:
+    """A context that was let in, and the address of the service that all its pages ask."""
     with opened(browser, place) as seen:
-        seen.page.wait_for_selector("body[data-ready]")
+        yield seen.page.context, seen.page.url
+
+
+@pytest.fixture
+def seen(desktop: tuple[Any, str]) -> Iterator[Seen]:
+    """A page on a desktop."""
+    context, address = desktop
+    seen = Seen(context)
+    seen.page.goto(address)
+    seen.page.wait_for_selector("body[data-ready]")
+    with closing(seen.page):
         yield seen
 
 
@@ -127,12 +137,6 @@ def painted(page: Any) -> list[int]:
         })"""
     )
     return found
-
-
-def forget_the_new_round(place: Path) -> None:
-    for node in range(NODES):
-        file = place / "experiments" / "exp" / keys.metrics(f"worker-{node}")
-        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:ROUNDS]))
 
 
 def test_charts_are_drawn_and_nothing_is_asked_of_anybody_else(seen: Seen) -> None:
@@ -148,34 +152,24 @@ def test_charts_are_drawn_and_nothing_is_asked_of_anybody_else(seen: Seen) -> No
     assert seen.wrong == []
 
 
-def test_the_papers_pace_is_no_yardstick_for_the_models_of_the_package(seen: Seen, place: Path) -> None:
-    page = seen.show("overview")
-    note = "figure:has-text('Cumulative reward') .note"
-    page.wait_for_selector("canvas >> nth=2")
-    assert "paper" not in page.text_content(note)
-    peers = [place / "experiments" / "exp" / keys.peer(f"worker-{node}") for node in range(NODES)]
-    before = [peer.read_bytes() for peer in peers]
-    try:
-        for peer, data in zip(peers, before, strict=True):
-            peer.write_bytes(data.replace(b"tiny-2-qwen2", b"HuggingFaceTB/SmolLM-360M"))
-        append_round(place, ROUNDS, NODES, "exp")
-        page.wait_for_selector(f"{note}:has-text('1,093.31')", timeout=PATIENCE)
-    finally:
-        for peer, data in zip(peers, before, strict=True):
-            peer.write_bytes(data)
-        forget_the_new_round(place)
-
-
-def test_a_new_row_comes_to_the_page_by_itself(seen: Seen, place: Path) -> None:
-    page = seen.show("overview")
-    rounds = page.text_content("figure .readout")
-    assert f"round {ROUNDS - 1}" in rounds
-    append_round(place, ROUNDS, NODES, "exp")
-    try:
+def test_a_new_row_comes_by_itself_and_the_papers_pace_is_a_yardstick_for_large_models_alone(
+    browser: Any, place: Path, tmp_path: Path
+) -> None:
+    growing = shutil.copytree(place, tmp_path / "growing")
+    with opened(browser, growing) as seen:
+        page = seen.show("overview")
+        note = "figure:has-text('Cumulative reward') .note"
+        page.wait_for_selector("canvas >> nth=2")
+        assert "paper" not in page.text_content(note)
+        assert f"round {ROUNDS - 1}" in page.text_content("figure .readout")
+        append_round(growing, ROUNDS, NODES, "exp")
         page.wait_for_selector(f"figure .readout:has-text('round {ROUNDS}:')", timeout=PATIENCE)
         assert page.text_content(".card:nth-child(4) .note") == f"after {ROUNDS + 1} rounds"
-    finally:
-        forget_the_new_round(place)
+        for node in range(NODES):
+            peer = growing / "experiments" / "exp" / keys.peer(f"worker-{node}")
+            peer.write_bytes(peer.read_bytes().replace(b"tiny-2-qwen2", b"HuggingFaceTB/SmolLM-360M"))
+        append_round(growing, ROUNDS + 1, NODES, "exp")
+        page.wait_for_selector(f"{note}:has-text('1,093.31')", timeout=PATIENCE)
 
 
 def test_answers_are_browsed_filtered_and_led_on_to_who_trained_on_them(seen: Seen, place: Path) -> None:

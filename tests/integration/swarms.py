@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,24 @@ def listen_to_ctrl_c() -> None:
 class Daemon:
     """One node process. What it says goes into a file: a pipe that nobody reads stops who writes when it is full."""
 
-    def __init__(self, module: str, env: dict[str, str], *arguments: str, piped: bool = False) -> None:
-        """`piped`: what it says can be read meanwhile, at `process.stdout`."""
+    def __init__(
+        self,
+        module: str,
+        env: dict[str, str],
+        *arguments: str,
+        piped: bool = False,
+        enter: Sequence[str] = (),
+        python: str | Path = sys.executable,
+    ) -> None:
+        """
+        Args:
+            piped: what it says can be read meanwhile, at `process.stdout`.
+            enter: words before the command, such as those that enter a namespace.
+            python: another interpreter.
+        """
         self._said = None if piped else tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [*enter, python, "-m", module, *arguments],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=self._said or subprocess.PIPE,
@@ -94,12 +107,17 @@ class Daemon:
             self.output += os.pread(number, os.fstat(number).st_size, len(self.output.encode())).decode()
         return self.output
 
+    def says(self, event: str) -> int:
+        """How often it has said something until now."""
+        return self.listen().count(event)
+
     def close(self) -> None:
         """Kill it if it still runs, and let go of what it said."""
         if self.process.poll() is None:
             self.kill()
         if self._said:
             self._said.close()
+            self._said = None
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -111,13 +129,17 @@ class Daemon:
         self.wait()
 
 
+Start = Callable[..., Daemon]
+"""As Daemon: what `daemons` gives."""
+
+
 @contextmanager
-def daemons() -> Iterator[Callable[..., Daemon]]:
+def daemons() -> Iterator[Start]:
     """A function that starts daemons; whatever is left of them is killed at the end."""
     started: list[Daemon] = []
 
-    def start(module: str, env: dict[str, str], *arguments: str, piped: bool = False) -> Daemon:
-        started.append(Daemon(module, env, *arguments, piped=piped))
+    def start(module: str, env: dict[str, str], *arguments: str, **options: Any) -> Daemon:
+        started.append(Daemon(module, env, *arguments, **options))
         return started[-1]
 
     try:

@@ -57,21 +57,18 @@ def test_adapters_of_one_process_end_after_kills_as_if_nothing_had_happened(tmp_
         assert max(row["logprob_drift"] for row in rows(broken, node)) < 1e-4
 
 
-def holds_the_adapter_and_its_moments_alone(path: Path) -> None:
-    for node in NODES:
-        checkpoint = layout(path).checkpoint(ROUNDS, node)
-        weights = load_file(checkpoint / "model" / "adapter_model.safetensors")
-        numbers = sum(matrix.numel() for matrix in weights.values())
-        assert all("lora_" in name for name in weights)
-        assert any(matrix.any() for name, matrix in weights.items() if "lora_B" in name), "it has learned"
-        written = {file.name: file.stat().st_size for file in checkpoint.rglob("*.safetensors")}
-        assert written.keys() == {"adapter_model.safetensors", "optimizer.safetensors"}
-        assert sum(written.values()) < 1.1 * 12 * numbers
+def holds_the_adapter_and_its_moments_alone(checkpoint: Path, *, learned: bool) -> None:
+    weights = load_file(checkpoint / "model" / "adapter_model.safetensors")
+    numbers = sum(matrix.numel() for matrix in weights.values())
+    assert all("lora_" in name for name in weights)
+    assert any(matrix.any() for name, matrix in weights.items() if "lora_B" in name) == learned
+    written = {file.name: file.stat().st_size for file in checkpoint.rglob("*.safetensors")}
+    assert written.keys() == {"adapter_model.safetensors", "optimizer.safetensors"}
+    assert sum(written.values()) < 1.1 * 12 * numbers
 
 
-def diverge(path: Path, node: str) -> None:
-    """Make the newest checkpoint of a node one of a node whose adapter has diverged."""
-    root = layout(path).checkpoint(ROUNDS, node)
+def diverge(root: Path) -> None:
+    """Make a checkpoint that of a node whose adapter has diverged."""
     file, manifest = root / "model" / "adapter_model.safetensors", root / "manifest.json"
     save_file({name: torch.full_like(matrix, torch.nan) for name, matrix in load_file(file).items()}, file)
     said = msgspec.json.decode(manifest.read_bytes(), type=snapshot.CheckpointManifest)
@@ -79,49 +76,46 @@ def diverge(path: Path, node: str) -> None:
     manifest.write_bytes(msgspec.json.encode(msgspec.structs.replace(said, files=stamps)))
 
 
-def test_a_checkpoint_is_small_and_a_node_that_fails_in_a_common_step_is_named_and_the_others_finish_and_save(
+def test_adapters_of_two_bases_and_a_node_that_trains_all_learn_from_each_other_and_one_that_fails_is_named_alone(
     tmp_path: Path,
 ) -> None:
-    run(tmp_path, 0)
-    holds_the_adapter_and_its_moments_alone(tmp_path)
-    diverge(tmp_path, "w-1")
-    env = environment(
-        tmp_path,
-        **ADAPTERS | {"MAX_ROUNDS": 1000, "SEED": 7, "SWARM_MAX_NEW_TOKENS": 16, "SWARM_EXPECTED_WORKERS": len(NODES)},
-    )
-    with daemons() as start:
-        start("services.coordinator", env)
-        workers = start("services.workers", env | NAMED, "--nodes", str(len(NODES)))
-        assert workers.wait() == 1, workers.output
-    (failed,) = events(tmp_path, "w-1", "process.failed")
-    assert "its weights have diverged" in failed["error"]
-    for node in ("w-0", "w-2"):
-        assert events(tmp_path, node, "process.failed") == []
-        assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
-        saved = events(tmp_path, node, "checkpoint.saved")[-1]["rounds_done"]
-        (file,) = (layout(tmp_path).checkpoint(saved, node) / "model").glob("*.safetensors")
-        assert all(matrix.isfinite().all() for matrix in load_file(file).values())
-
-
-def test_adapters_beside_two_bases_and_a_node_that_trains_all_learn_from_each_other(tmp_path: Path) -> None:
-    names = ("w-0", "w-1", "whole")
-    common = {"SWARM_EXPECTED_WORKERS": 3, "NUM_TRANSPLANT_TREES": 4, "MAX_ROUNDS": 6, "NUM_GENERATIONS": 8}
+    """Two of the three share a base, and so a step; the one that has diverged fails in it."""
+    names, rounds = (*NODES, "whole"), 6
+    common = {"SWARM_EXPECTED_WORKERS": 4, "NUM_TRANSPLANT_TREES": 4, "MAX_ROUNDS": rounds, "NUM_GENERATIONS": 8}
     common |= {"SWARM_MAX_NEW_TOKENS": 24, "COORDINATOR_ROUND_INTERVAL": 600}
-    two = environment(tmp_path, SWARM_ADAPTER="lora", SWARM_ADAPTER_RANK=4, **common)
-    two |= {"MODEL_NAME": "tiny-2-qwen2-content,tiny-2-gpt2"}
+    adapters = environment(tmp_path, SWARM_ADAPTER="lora", SWARM_ADAPTER_RANK=4, **common)
+    adapters |= {"MODEL_NAME": "tiny-2-qwen2-content,tiny-2-gpt2"}
     with daemons() as start:
-        coordinator = start("services.coordinator", two)
-        workers = start("services.workers", two | NAMED, "--nodes", "2")
+        coordinator = start("services.coordinator", adapters)
+        workers = start("services.workers", adapters | NAMED, "--nodes", str(len(NODES)))
         alone = environment(tmp_path, MODEL_NAME="tiny-2-qwen2-content", NODE_ID="whole", **common)
         whole = start("services.worker", alone)
         assert [daemon.wait() for daemon in (coordinator, workers, whole)] == [0, 0, 0], workers.output + whole.output
     learned_from = {name: {peer for row in rows(tmp_path, name) for peer in row["external_by_peer"]} for name in names}
-    assert learned_from["whole"] & {"w-0", "w-1"}
-    assert "whole" in learned_from["w-0"] | learned_from["w-1"]
-    kinds = {}
+    assert learned_from["whole"] & {*NODES}
+    assert any("whole" in learned_from[name] for name in NODES)
+    saved = {name: layout(tmp_path).checkpoint(rounds, name) for name in names}
     for name in names:
         (started,) = json_lines(layout(tmp_path).root / "logs" / name / "starts.jsonl")
-        kinds[name] = (started["settings"]["adapter"], started["settings"]["model"])
-        manifest = json.loads((layout(tmp_path).checkpoint(6, name) / "manifest.json").read_bytes())
+        assert started["settings"]["adapter"] == ("none" if name == "whole" else "lora")
+        manifest = json.loads((saved[name] / "manifest.json").read_bytes())
         assert (manifest.get("adapter") or {}).get("rank") == (None if name == "whole" else 4)
-    assert [kinds[name][0] for name in names] == ["lora", "lora", "none"]
+    updated = {name: any(row["updated"] for row in rows(tmp_path, name)) for name in NODES}
+    assert any(updated.values())
+    for name in NODES:
+        holds_the_adapter_and_its_moments_alone(saved[name], learned=updated[name])
+
+    diverge(saved["w-2"])
+    on = adapters | {"MAX_ROUNDS": "1000", "SWARM_EXPECTED_WORKERS": str(len(NODES))}
+    with daemons() as start:
+        start("services.coordinator", on)
+        workers = start("services.workers", on | NAMED, "--nodes", str(len(NODES)))
+        assert workers.wait() == 1, workers.output
+    (failed,) = events(tmp_path, "w-2", "process.failed")
+    assert "its weights have diverged" in failed["error"]
+    for node in ("w-0", "w-1"):
+        assert events(tmp_path, node, "process.failed") == []
+        assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
+        done = events(tmp_path, node, "checkpoint.saved")[-1]["rounds_done"]
+        (file,) = (layout(tmp_path).checkpoint(done, node) / "model").glob("*.safetensors")
+        assert all(matrix.isfinite().all() for matrix in load_file(file).values())

@@ -28,10 +28,10 @@ def test_honest_nodes_learn_from_each_other_alone_and_name_those_who_mean_harm(t
     )
     with daemons() as start:
         coordinator = start("services.coordinator", env)
-        strangers = [start("tests.adversaries.stranger", env | {"NODE_ID": kind}, kind) for kind in KINDS]
+        strangers = start("tests.adversaries.stranger", env, *KINDS)
         workers = start("services.workers", env | {"NODE_ID": "worker"}, "--nodes", "2")
         assert workers.wait() == 0, workers.output
-        assert [one.wait() for one in (coordinator, *strangers)] == [0] * 5, coordinator.output
+        assert [one.wait() for one in (coordinator, strangers)] == [0, 0], coordinator.output + strangers.output
     for node, peer in (("worker-0", "worker-1"), ("worker-1", "worker-0")):
         found = rows(tmp_path, node)
         assert [row["round"] for row in found] == list(range(ROUNDS))

@@ -7,27 +7,23 @@ namespace of the test's own, without privileges; where a machine allows none, th
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from swarm.views.validate import render, validate
-from tests.integration.mounted import Mounted, mounted
-from tests.integration.swarms import LIGHT, environment, eventually, json_lines
+from tests.integration.mounted import mounted
+from tests.integration.swarms import LIGHT, Daemon, Start, daemons, environment, eventually, json_lines
 from tests.layout import Layout
-from tests.patience import PATIENCE
 from tests.unit.views.factories import run_of
 
 pytestmark = pytest.mark.engine
 
 WORKERS = ("alice", "bob")
-COORDINATOR = "services.coordinator"
+TMPFS = ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]
 TIMEOUT = 1.0
 """Seconds without a heartbeat after which a node counts as dead."""
 QUICK = {
@@ -40,70 +36,47 @@ QUICK = {
     "SWARM_EXPECTED_WORKERS": len(WORKERS),
     "CHECKPOINT_INTERVAL": 0,
 }
-
-
-class Node:
-    """A daemon whose terminal is a file, which outlives whatever becomes of the shared folder."""
-
-    def __init__(self, said: Path, command: Sequence[str], env: dict[str, str]) -> None:
-        self._said = said
-        with said.open("wb") as terminal:
-            self.process = subprocess.Popen(
-                command, env=env, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.STDOUT
-            )
-
-    @property
-    def output(self) -> str:
-        return self._said.read_text()
-
-    def rounds(self) -> int:
-        """How many it has said to have completed."""
-        return self.output.count("round.completed")
-
-    def says(self, event: str) -> int:
-        return self.output.count(event)
+ALONE = {"MAX_ROUNDS": 10**6, "SWARM_CLOCK": "own", "NUM_TRANSPLANT_TREES": 0, "SWARM_EXPECTED_WORKERS": 1}
 
 
 class Swarm:
     """A coordinator and two light workers on one folder."""
 
-    def __init__(self, folder: Path, terminals: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, start: Start) -> None:
         """`folder`: as this process sees it."""
         self.layout = Layout(folder, "test")
-        self._terminals = terminals
-        self._stack = stack
-        self.nodes: dict[str, Node] = {}
+        self._start = start
+        self.nodes: dict[str, Daemon] = {}
 
-    def start(self, name: str, env: dict[str, str], *module: str, enter: Sequence[str] = ()) -> Node:
-        command = [*enter, sys.executable, "-m", *(module or (LIGHT,))]
-        node = self.nodes[name] = Node(self._terminals / name, command, env | {"NODE_ID": name})
-        self._stack.callback(node.process.wait)
-        self._stack.callback(node.process.kill)
-        return node
+    def start(self, name: str, env: dict[str, str], enter: Sequence[str], module: str = LIGHT) -> Daemon:
+        self.nodes[name] = self._start(module, env | {"NODE_ID": name}, enter=enter)
+        return self.nodes[name]
 
     def start_all(self, env: dict[str, str], enter: Sequence[str] = ()) -> None:
-        self.start("clock", env, COORDINATOR, enter=enter)
+        self.start("clock", env, enter, "services.coordinator")
         for name in WORKERS:
-            self.start(name, env, enter=enter)
+            self.start(name, env, enter)
 
-    def workers(self) -> list[Node]:
-        return [self.nodes[name] for name in WORKERS]
-
-    def all_have(self, rounds: int) -> bool:
+    def rounds(self, *names: str) -> int:
+        """How many each of these workers, or of all, has said to have completed."""
         for node in self.nodes.values():
-            assert node.process.poll() in (None, 0), node.output
-        return all(node.rounds() >= rounds for node in self.workers())
+            assert node.process.poll() in (None, 0), node.listen()
+        return min(self.nodes[name].says("round.completed") for name in names or WORKERS)
 
-    def end(self) -> None:
-        """All of them finish by themselves."""
-        for name in (*WORKERS, "clock"):
-            assert self.nodes[name].process.wait(PATIENCE) == 0, f"{name}\n{self.nodes[name].output}"
+    def does(self, more: int, *names: str) -> None:
+        """These workers, or all, do so many rounds more."""
+        wanted = self.rounds(*names) + more
+        eventually(lambda: self.rounds(*names) >= wanted, f"{more} rounds")
 
-    def stop(self) -> None:
-        """All of them are asked to, workers first."""
+    def all_say(self, event: str, times: int) -> None:
+        eventually(lambda: all(self.nodes[name].says(event) >= times for name in WORKERS), event)
+
+    def end(self, code: int) -> None:
+        """All of them finish by themselves, or as they were asked to, workers first."""
         for name in (*WORKERS, "clock"):
-            self.nodes[name].process.terminate()
-            assert self.nodes[name].process.wait(PATIENCE) == 143, self.nodes[name].output
+            if code:
+                self.nodes[name].signal(signal.SIGTERM)
+            assert self.nodes[name].wait() == code, f"{name}\n{self.nodes[name].output}"
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         return json_lines(self.layout.metrics_file(name))
@@ -127,64 +100,72 @@ class Swarm:
             assert "Logging error" not in node.output
 
 
-@contextmanager
-def a_swarm(folder: Path, tmp_path: Path) -> Iterator[Swarm]:
-    terminals = tmp_path / "terminals"
-    terminals.mkdir()
-    with ExitStack() as stack:
-        yield Swarm(folder, terminals, stack)
-
-
-@pytest.mark.parametrize("trouble", ["full", "read_only"])
-def test_a_folder_that_refuses_writes_for_a_while_costs_nobody_a_round(tmp_path: Path, trouble: str) -> None:
-    tmpfs = ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]
-    with mounted(tmp_path / "shared", tmpfs) as disk, a_swarm(disk.seen, tmp_path) as swarm:
-        env = environment(disk.folder, MAX_ROUNDS=50, **QUICK)
-        swarm.start_all(env, disk.enter)
-        eventually(lambda: swarm.all_have(3), "three rounds")
-        with refusing(disk, trouble):
-            eventually(lambda: all(node.says("folder.unwritable") for node in swarm.workers()), "the trouble")
-            before = min(node.rounds() for node in swarm.workers())
-            eventually(lambda: swarm.all_have(before + 4), "rounds alone")
-            on_disk = {name: len(swarm.rows(name)) for name in WORKERS}
-        swarm.end()
+def test_a_folder_that_refuses_writes_for_a_while_costs_nobody_a_round(tmp_path: Path) -> None:
+    with mounted(tmp_path / "shared", TMPFS) as disk, daemons() as start:
+        swarm = Swarm(disk.seen, start)
+        swarm.start_all(environment(disk.folder, MAX_ROUNDS=80, **QUICK), disk.enter)
+        for troubles, refusing in enumerate((disk.full, disk.read_only), start=1):
+            swarm.does(3)
+            with refusing():
+                swarm.all_say("folder.unwritable", troubles)
+                swarm.does(4)  # alone
+                on_disk = {name: len(swarm.rows(name)) for name in WORKERS}
+            swarm.all_say("folder.healed", troubles)
+            assert all(on_disk[name] < len(swarm.rows(name)) for name in WORKERS)
+        swarm.end(0)
         swarm.check()
         for name in WORKERS:
-            assert len(swarm.rows(name)) == swarm.nodes[name].rounds(), "what was done is what is told, late or not"
-            assert on_disk[name] < len(swarm.rows(name))
+            assert len(swarm.rows(name)) == swarm.rounds(name), "what was done is what is told, late or not"
             healed = swarm.events(name, "folder.healed")
-            assert len(swarm.events(name, "folder.unwritable")) == len(healed) >= 1
-            assert sum(event["published_late"].get("row", 0) for event in healed) >= 3
+            assert len(swarm.events(name, "folder.unwritable")) == len(healed) >= 2
+            assert sum(event["published_late"].get("row", 0) for event in healed) >= 6
             assert not any(event["dropped"] for event in healed)
             assert any(row["clock"] == "own" for row in swarm.rows(name))
             assert not swarm.events(name, "log.lines_dropped")
             assert [e["round"] for e in swarm.events(name, "round.completed")] == [r["round"] for r in swarm.rows(name)]
 
 
-def refusing(disk: Mounted, trouble: str) -> Any:
-    return disk.full() if trouble == "full" else disk.read_only()
-
-
-@pytest.mark.parametrize("name", ["bob", "clock"])
-def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Path, name: str) -> None:
-    with a_swarm(tmp_path / "shared", tmp_path) as swarm:
+def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Path) -> None:
+    with daemons() as start:
+        swarm = Swarm(tmp_path / "shared", start)
         swarm.start_all(environment(tmp_path / "shared", MAX_ROUNDS=10**6, **QUICK))
-        eventually(lambda: swarm.all_have(3), "three rounds")
-        still = swarm.nodes[name].process
-        still.send_signal(signal.SIGSTOP)
-        others = [swarm.nodes[other] for other in WORKERS if other != name]
-        before = [node.rounds() for node in others]
-        time.sleep(4 * TIMEOUT)  # what is tested is that so much time passes
-        after = list(zip(others, before, strict=True))
-        eventually(lambda: all(node.rounds() >= then + 5 for node, then in after), "five rounds of the others")
-        still.send_signal(signal.SIGCONT)
-        then = min(node.rounds() for node in swarm.workers())
-        eventually(lambda: swarm.all_have(then + 5), "rounds of all")
-        if name == "clock":
-            eventually(lambda: clock_of(swarm, "bob") == "coordinator", "the coordinator's clock")
-        swarm.stop()
+        for name in ("bob", "clock"):
+            swarm.does(3)
+            swarm.nodes[name].signal(signal.SIGSTOP)
+            others = [other for other in WORKERS if other != name]
+            before = swarm.rounds(*others)
+            time.sleep(4 * TIMEOUT)  # what is tested is that so much time passes
+            eventually(lambda: swarm.rounds(*others) >= before + 5, "five rounds of the others")  # noqa: B023 - at once
+            swarm.nodes[name].signal(signal.SIGCONT)
+            swarm.does(5)
+        eventually(lambda: swarm.rows("bob")[-1]["clock"] == "coordinator", "the coordinator's clock")
+        swarm.end(143)
         swarm.check(partial=True)
 
 
-def clock_of(swarm: Swarm, name: str) -> str:
-    return str(swarm.rows(name)[-1]["clock"])
+def test_a_node_that_ends_on_a_full_disk_keeps_its_state_says_where_and_goes_on_from_it(tmp_path: Path) -> None:
+    """It tries for a minute before it gives its place up."""
+    with mounted(tmp_path / "shared", TMPFS) as disk, daemons() as start:
+        swarm = Swarm(disk.seen, start)
+        env = environment(disk.folder, **QUICK | ALONE)
+        kept = Path(env["XDG_STATE_HOME"]) / "swarm" / "kept"
+        node = swarm.start("alice", env, disk.enter)
+        eventually(lambda: node.says("round.completed") >= 3, "three rounds")
+        with disk.full():
+            eventually(lambda: node.says("folder.unwritable"), "the trouble")
+            node.signal(signal.SIGTERM)
+            assert node.wait() == 1, node.output
+        done = node.says("round.completed")
+        (state,) = kept.rglob("node.json")
+        assert str(state.parent) in node.output, "it says where"
+
+        again = swarm.start("alice", env, disk.enter)
+        eventually(lambda: again.says("round.completed") >= 2, "rounds behind them")
+        eventually(lambda: not [*kept.rglob("node.json")], "the place has it, so the copy goes")
+        again.signal(signal.SIGTERM)
+        assert again.wait() == 143, again.output
+        (taken,) = swarm.events("alice", "checkpoint.taken_up")
+        assert taken["rounds_done"] == done
+        rounds = [row["round"] for row in swarm.rows("alice")]
+        assert rounds == list(range(len(rounds)))
+        assert len(rounds) >= done + 2

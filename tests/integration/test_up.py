@@ -26,15 +26,19 @@ from tests.patience import PATIENCE
 pytestmark = pytest.mark.engine
 
 
-def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwritten(tmp_path):
+def test_up_runs_a_mixed_swarm_with_a_model_of_the_hub_whose_folder_validates_and_which_is_never_overwritten(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS="", NUM_TRAIN_SAMPLES="", NUM_GENERATIONS="", SWARM_MAX_NEW_TOKENS="")
-    command = ("up", "--nodes", "2", "--test", "--model", "tiny-2-qwen2,tiny-2-gpt2")
-    first = well(env, *command)
+    command = ("up", "--nodes", "2", "--test", "--model", "owner/small,tiny-2-gpt2")
+    with fake_hub("owner/small", embedded_path("tiny-2-qwen2")) as hub:
+        env |= {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": ""}
+        first = well(env, *command)
+    assert first.stderr.count("owner/small: fetching") == 1
+    assert sum(asked.startswith("GET") and asked.endswith("model.safetensors") for asked in hub.asked) == 1
     assert "3/3 done" in first.stdout
     assert "page: test" not in first.stdout, "nobody is at a terminal"
     assert re.search("^open the page: swarm web --path ", first.stdout, re.MULTILINE)
     models = {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)}
-    assert models == {"tiny-2-qwen2", "tiny-2-gpt2"}
+    assert models == {"small", "tiny-2-gpt2"}
 
     assert json.loads(well(env, "validate", "--json").stdout)
     before = rows(tmp_path, "worker-0")
@@ -47,106 +51,15 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
     assert "SEED was 42, now 43" in other.stderr
     assert rows(tmp_path, "worker-0") == before
 
-    well(env, *command, "--rounds", "4", "--in-process")
-    assert [row["round"] for row in rows(tmp_path, "worker-0")] == [0, 1, 2, 3]
-
 
 def test_up_fails_with_the_last_lines_of_a_failed_child(tmp_path):
     model = shutil.copytree(embedded_path("tiny-2-qwen2"), tmp_path / "odd-model")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"model_type": "unheard-of"}))
-    failed = run_swarm(environment(tmp_path), "up", "--nodes", "1", "--model", str(model))
+    failed = run_swarm(environment(tmp_path), "up", "--nodes", "1", "--no-coordinator", "--model", str(model))
     assert failed.returncode == 1
     assert "failed with exit code 1; its last lines:" in failed.stdout
     assert "unheard-of" in failed.stdout
-
-
-def test_a_model_of_the_hub_is_fetched_once_by_up_and_every_node_finds_it(tmp_path):
-    with fake_hub("owner/small", embedded_path("tiny-2-qwen2")) as hub:
-        env = environment(tmp_path, HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "home"), HF_HUB_OFFLINE="")
-        done = run_swarm(env, "up", "--nodes", "2", "--test", "--model", "owner/small")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr.count("owner/small: fetching") == 1
-    assert sum(asked.startswith("GET") and asked.endswith("model.safetensors") for asked in hub.asked) == 1
-    assert {row["model"] for row in rows(tmp_path, "worker-1")} == {"small"}
-
-
-def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to_go_on(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=100_000)
-    with daemons() as start:
-        up = start("swarm", env, "up", "--nodes", "2")
-        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
-        for node in ("worker-1", "coordinator"):
-            pid = json.loads(layout(tmp_path).peer_file(node).read_bytes())["pid"]
-            os.kill(pid, signal.SIGKILL)
-        eventually(lambda: len(events(tmp_path, "worker-1", "node.ready")) == 2, "the worker's second life")
-        eventually(lambda: len(events(tmp_path, "coordinator", "coordinator.ready")) == 2, "the coordinator's")
-        done = len(rows(tmp_path, "worker-1"))
-        eventually(lambda: len(rows(tmp_path, "worker-1")) >= done + 2, "two more rounds")
-        up.signal(signal.SIGINT)
-        assert up.wait() == 130, up.output
-        for node in ("worker-0", "worker-1"):
-            assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
-        (resume,) = re.findall(r"^resume: (.*)$", up.output, re.MULTILINE)
-        words = shlex.split(resume)
-        command = words.index("swarm")
-        done = len(rows(tmp_path, "worker-1"))
-        alone = {"PATH": os.defpath} | dict(word.split("=", 1) for word in words[:command])
-        up_again = start("swarm", alone, *words[command + 1 :], "--in-process")
-        eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "the resumed run's first round")
-        up_again.signal(signal.SIGTERM)
-        assert up_again.wait() == 143
-    for node in ("worker-1", "coordinator"):
-        assert f"{node} was killed by signal 9 (Killed); it starts again in 1 s" in up.output
-    numbers = [row["round"] for row in rows(tmp_path, "worker-1")]
-    assert numbers == sorted(set(numbers))
-
-
-def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=3)
-    with daemons() as start:
-        up = start("swarm", env, "up", "--nodes", "1", piped=True)
-        assert up.process.stdout is not None
-        assert "coordinator  opens the rounds" in up.process.stdout.readline()
-        up.process.stdout.close()
-        assert up.process.wait(PATIENCE) == 0
-    assert len(rows(tmp_path, "worker-0")) == 3
-    assert layout(tmp_path).checkpoint(3, "worker-0").is_dir()
-
-
-def test_what_a_killed_up_leaves_is_refused_by_the_next_and_ended_by_down(tmp_path):
-    """Two swarms in one folder: only the one that is named ends, and it saves what it has."""
-    env = environment(tmp_path, MAX_ROUNDS=100_000, XDG_RUNTIME_DIR=tmp_path)
-    of_other = env | {"EXPERIMENT_NAME": "other"}
-    with daemons() as start, ended_at_last(env, of_other):
-        up = start("swarm", env, "up", "--nodes", "2")
-        other = start("swarm", of_other, "up", "--nodes", "1", "--in-process")
-        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
-        eventually(lambda: json_lines(Layout(tmp_path, "other").metrics_file("worker-0")), "a round of the other")
-        peers = [json.loads(layout(tmp_path).peer_file(node).read_bytes()) for node in ("worker-0", "coordinator")]
-        up.signal(signal.SIGKILL)
-        assert up.wait() == -signal.SIGKILL
-
-        again = run_swarm(env, "up", "--nodes", "2")
-        assert again.returncode == 2
-        assert "is running: " in again.stderr
-        assert "coordinator (process" in again.stderr
-        assert f"swarm down --path {tmp_path} --experiment test" in again.stderr
-        assert "resume" not in again.stdout + again.stderr
-
-        well(env, "down")
-        assert not [peer for peer in peers if is_running(peer["pid"], peer["process_started_at"])]
-        assert other.process.poll() is None
-        done = len(rows(tmp_path, "worker-1"))
-        assert events(tmp_path, "worker-1", "node.finished")[-1]["reason"] == "stopped"
-
-        on = start("swarm", env, "up", "--nodes", "2")
-        eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "a round after that")
-        well(env, "down")
-        assert on.wait() == 143
-        assert other.process.poll() is None
-        well(of_other, "down")
-        assert other.wait() == 143
 
 
 @contextmanager
@@ -191,34 +104,112 @@ def is_served(address: str) -> bool:
     return False
 
 
-def test_at_a_terminal_up_serves_the_page_as_long_as_it_runs_and_says_how_to_open_it_again(tmp_path):
+def pid_of(path, node):
+    return json.loads(layout(path).peer_file(node).read_bytes())["pid"]
+
+
+def killed_and_back(path, killed, others):
+    """The process of one of the killed dies: all nodes that were in it come back, and everybody does another round."""
+    lives = {node: len(events(path, node, "node.ready")) for node in killed + others}
+    os.kill(pid_of(path, killed[0]), signal.SIGKILL)
+    for node in killed:
+        eventually(lambda node=node: len(events(path, node, "node.ready")) > lives[node], f"{node} to be back")
+    done = {node: len(rows(path, node)) for node in killed + others}
+    for node, before in done.items():
+        eventually(lambda node=node, before=before: len(rows(path, node)) > before, f"{node} to go on")
+    assert [len(events(path, node, "node.ready")) for node in others] == [lives[node] for node in others]
+
+
+@pytest.fixture
+def two_cores():
+    """The processes that are started may use no more: of three workers two share a process then, where that is done."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:2])
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_killed_processes_start_again_and_ctrl_c_stops_all_and_the_page_and_says_how_to_go_on(tmp_path):
     pytest.importorskip("uvicorn")
     env = environment(tmp_path, MAX_ROUNDS=100_000, TERM="dumb")
-    with at_a_terminal(env, "up", "--nodes", "1") as (up, shown):
+    nodes = [f"worker-{number}" for number in range(3)]
+    with at_a_terminal(env, "up", "--nodes", "3") as (up, shown):
         address = eventually(lambda: link_in(shown), "the link")
         assert is_served(address)
+        eventually(lambda: all(rows(tmp_path, node) for node in nodes), "a round")
+        pids = {node: pid_of(tmp_path, node) for node in nodes}
+        killed = [node for node in nodes if pids[node] == pids["worker-1"]]
+        killed_and_back(tmp_path, killed, [node for node in nodes if node not in killed])
+        os.kill(pid_of(tmp_path, "coordinator"), signal.SIGKILL)
+        eventually(
+            lambda: len(events(tmp_path, "coordinator", "coordinator.ready")) == 2, "the coordinator's second life"
+        )
+        done = len(rows(tmp_path, "worker-1"))
+        eventually(lambda: len(rows(tmp_path, "worker-1")) >= done + 2, "two more rounds")
         up.send_signal(signal.SIGINT)
         assert up.wait(PATIENCE) == 130
     assert not is_served(address)
-    again = re.search(r"^open the page again: swarm (web --path \S+ --experiment test)", "".join(shown), re.MULTILINE)
-    assert again
-    well(env, *again[1].split(), "--export", str(tmp_path / "page.html"))
+    for node in nodes:
+        assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
+    said = "".join(shown).replace("\r", "")
+    for who in (r"worker-(1|\{1\.\.2\})", "coordinator"):
+        assert re.search(rf"^{who} was killed by signal 9 \(Killed\); it starts again in 1 s", said, re.MULTILINE), said
+    (page,) = re.findall(r"^open the page again: swarm (web --path \S+ --experiment test)", said, re.MULTILINE)
+    well(env, *page.split(), "--export", str(tmp_path / "page.html"))
+
+    (resume,) = re.findall(r"^resume: (.*)$", said, re.MULTILINE)
+    words = shlex.split(resume)
+    command = words.index("swarm")
+    alone = {"PATH": os.defpath} | dict(word.split("=", 1) for word in words[:command])
+    with daemons() as start:
+        done = len(rows(tmp_path, "worker-1"))
+        up_again = start("swarm", alone, *words[command + 1 :], "--in-process")
+        eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "the resumed run's first round")
+        assert len({pid_of(tmp_path, node) for node in nodes}) == 1
+        killed_and_back(tmp_path, nodes, [])
+        up_again.signal(signal.SIGTERM)
+        assert up_again.wait() == 143
+    for node in nodes:
+        numbers = [row["round"] for row in rows(tmp_path, node)]
+        assert numbers == sorted(set(numbers))
 
 
-def test_the_page_dies_with_an_up_that_is_killed(tmp_path):
+def test_what_a_killed_up_leaves_is_refused_by_the_next_and_ended_by_down_and_its_page_dies_with_it(tmp_path):
+    """Two swarms in one folder: only the one that is named ends, and it saves what it has."""
     pytest.importorskip("uvicorn")
     env = environment(tmp_path, MAX_ROUNDS=100_000, XDG_RUNTIME_DIR=tmp_path, TERM="dumb")
-    with ended_at_last(env), at_a_terminal(env, "up", "--nodes", "1") as (up, shown):
+    of_other = env | {"EXPERIMENT_NAME": "other"}
+    with daemons() as start, ended_at_last(env, of_other), at_a_terminal(env, "up", "--nodes", "2") as (up, shown):
+        other = start("swarm", of_other, "up", "--nodes", "1", "--in-process")
         address = eventually(lambda: link_in(shown), "the link")
+        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
+        eventually(lambda: json_lines(Layout(tmp_path, "other").metrics_file("worker-0")), "a round of the other")
+        peers = [json.loads(layout(tmp_path).peer_file(node).read_bytes()) for node in ("worker-0", "coordinator")]
         up.kill()
+        assert up.wait() == -signal.SIGKILL
         eventually(lambda: not is_served(address), "the page's end")
 
+        again = run_swarm(env, "up", "--nodes", "2")
+        assert again.returncode == 2
+        assert "is running: " in again.stderr
+        assert "coordinator (process" in again.stderr
+        assert f"swarm down --path {tmp_path} --experiment test" in again.stderr
+        assert "resume" not in again.stdout + again.stderr
 
-def test_no_page_is_served_where_nobody_wants_it(tmp_path):
-    env = environment(tmp_path, TERM="dumb")
-    with at_a_terminal(env, "up", "--nodes", "1", "--no-web", "--rounds", "1", "--in-process") as (up, shown):
-        assert up.wait(PATIENCE) == 0
-    said = "".join(shown)
-    assert "go on with more rounds" in said
-    assert "page: " not in said
-    assert "open the page" not in said
+        well(env, "down")
+        assert not [peer for peer in peers if is_running(peer["pid"], peer["process_started_at"])]
+        assert other.process.poll() is None
+        done = len(rows(tmp_path, "worker-1"))
+        assert events(tmp_path, "worker-1", "node.finished")[-1]["reason"] == "stopped"
+
+        on = start("swarm", env, "up", "--nodes", "2", "--in-process", "--no-web")
+        eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "a round after that")
+        well(env, "down")
+        assert on.wait() == 143
+        assert other.process.poll() is None
+        well(of_other, "down")
+        assert other.wait() == 143

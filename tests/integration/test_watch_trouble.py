@@ -7,20 +7,21 @@ is new. Each test prints the longest time from a file's rename to the end of the
 from __future__ import annotations
 
 import os
+import re
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from swarm.types import RoundKey
 from tests.integration.folder_looker import LATE, NEVER, UNAVAILABLE
-from tests.integration.swarms import eventually
+from tests.integration.swarms import Daemon, daemons, eventually
 from tests.layout import Layout
 
 pytestmark = pytest.mark.engine
@@ -33,33 +34,21 @@ ROUNDS = 6
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
-class Looker:
+class Looker(NamedTuple):
     """A process of folder_looker."""
 
-    def __init__(self, layout: Layout, process: subprocess.Popen[bytes], output: Path, errors: Path) -> None:
-        self.layout = layout
-        self.process = process
-        self.late = 0.0
-        """The longest time by which a plain sleep in this process was late."""
-        self._output = output
-        self._errors = errors
+    layout: Layout
+    daemon: Daemon
 
     @property
     def found(self) -> dict[str, float]:
-        """When it found what; whole lines alone."""
-        lines = self._output.read_text().splitlines(keepends=True)
-        told = {name: float(at) for name, at in (line.split() for line in lines if line.endswith("\n"))}
-        self.late = told.pop(LATE, 0.0)
-        return told
-
-    @property
-    def said(self) -> str:
-        return self._errors.read_text()
+        """When it found what, and by how much a plain sleep in it was late at most; whole lines alone."""
+        return {name: float(at) for name, at in re.findall(r"^(\S+) ([\d.e-]+)\n", self.daemon.listen(), re.MULTILINE)}
 
     def sees(self, name: str) -> bool:
-        if self.process.poll() == UNAVAILABLE:
-            pytest.skip(self.said.splitlines()[-1])
-        assert self.process.poll() is None, self.said
+        if self.daemon.process.poll() == UNAVAILABLE:
+            pytest.skip(self.daemon.listen().splitlines()[-1])
+        assert self.daemon.process.poll() is None, self.daemon.listen()
         return name in self.found
 
 
@@ -68,17 +57,11 @@ def looking(tmp_path: Path, trouble: str, interval: float = INTERVAL) -> Iterato
     """One that has seen the first file, which was there before it."""
     layout = Layout(tmp_path / "shared", "demo")
     publish_round(layout, 0)
-    output, errors = tmp_path / "found", tmp_path / "errors"
-    command = [sys.executable, "-m", "tests.integration.folder_looker", layout.path, "demo", str(interval), trouble]
-    with output.open("wb") as out, errors.open("wb") as err:
-        process = subprocess.Popen(command, stdout=out, stderr=err)
-    try:
-        looker = Looker(layout, process, output, errors)
+    arguments = (str(layout.path), "demo", str(interval), trouble)
+    with daemons() as start:
+        looker = Looker(layout, start("tests.integration.folder_looker", dict(os.environ), *arguments))
         eventually(lambda: looker.sees("0/0/anna"), "the file that was there before")
         yield looker
-    finally:
-        process.kill()
-        process.wait()
 
 
 def publish_round(layout: Layout, round_: int) -> float:
@@ -101,13 +84,13 @@ def waits(looker: Looker, rounds: int = ROUNDS) -> list[float]:
 def expect_within_one_interval(looker: Looker, found_after: list[float], what: str) -> None:
     longest, middle = max(found_after), statistics.median(found_after)
     sys.stdout.write(f"{what}: longest {longest:.3f} s, median {middle:.3f} s, interval {INTERVAL} s\n")
-    assert longest <= INTERVAL + SLACK + FACTOR * looker.late
+    assert longest <= INTERVAL + SLACK + FACTOR * looker.found.get(LATE, 0.0)
 
 
 def test_with_events_files_are_found_whatever_the_interval(tmp_path: Path) -> None:
     with looking(tmp_path, "none", NEVER) as looker:
         assert len(waits(looker)) == ROUNDS
-    assert "watch." not in looker.said
+    assert "watch." not in looker.daemon.listen()
 
 
 @pytest.mark.parametrize(
@@ -123,14 +106,14 @@ def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Pat
         found_after = waits(looker)
         expect_within_one_interval(looker, found_after, trouble)
         assert max(found_after) > INTERVAL / 10  # or it was not the interval that found them
-        assert bool(said) == ("watch.failed" in looker.said)
-        assert said in looker.said
+        assert bool(said) == ("watch.failed" in looker.daemon.listen())
+        assert said in looker.daemon.listen()
 
 
 def test_watches_that_run_out_while_it_runs_are_noticed_and_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
     with looking(tmp_path, "few_watches") as looker:
         expect_within_one_interval(looker, waits(looker), "few_watches")
-        assert "watch.failed" in looker.said
+        assert "watch.failed" in looker.daemon.listen()
 
 
 def test_more_events_than_the_queue_holds_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
@@ -138,12 +121,12 @@ def test_more_events_than_the_queue_holds_delay_nothing_beyond_the_interval(tmp_
     if not 0 < holds <= 50_000:
         pytest.skip(f"the queue of inotify holds {holds} events here: too many to overflow it in a test, or none")
     with looking(tmp_path, "none") as looker:
-        looker.process.send_signal(signal.SIGSTOP)  # nobody reads the queue now
+        looker.daemon.signal(signal.SIGSTOP)  # nobody reads the queue now
         stage = looker.layout.rollouts_of(RoundKey(0))
         for number in range(holds + 1):  # each creation is an event, whatever else is
             os.close(os.open(stage / f"{number}.tmp", os.O_CREAT | os.O_WRONLY))
         unread = [f"{round_}/0/anna" for round_ in range(1, 4) if publish_round(looker.layout, round_)]
-        looker.process.send_signal(signal.SIGCONT)
+        looker.daemon.signal(signal.SIGCONT)
         published = dict.fromkeys(unread, time.monotonic())
         published |= {f"{round_}/0/anna": publish_round(looker.layout, round_) for round_ in range(4, 10)}
         eventually(lambda: looker.sees("9/0/anna"), "what was published during the flood and after it")

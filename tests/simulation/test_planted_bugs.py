@@ -10,8 +10,8 @@ import gc
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -98,7 +98,36 @@ def _broken_law(plan: Plan) -> str:
     return ""
 
 
+class Planted(NamedTuple):
+    """One bug, and a part of what the broken law says."""
+
+    plant: Callable[[Patch], None]
+    says: tuple[str, ...]
+    faults: Mapping[str, float]
+    """Where it shows."""
+    first: int
+    """The seed to begin with, since it was caught there: the others follow."""
+    how: Mapping[str, bool]
+    """`one_by_one`: groups are published so; `settles`: nobody is expected by name or number."""
+
+
+BUGS: list[Planted] = []
+
+
+def planted(
+    *says: str, faults: Mapping[str, float] = {}, first: int = 0, **how: bool
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """Enters a function that plants a bug."""
+
+    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS.append(Planted(plant, says, faults, first, how))
+        return plant
+
+    return enter
+
+
 # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@planted("the clock goes from")
 def rounds_advance_twice(patch: Patch) -> None:
     def advance(self: CoordinatorMachine, look: CoordinatorLook, reason: str, returning: frozenset[str]) -> WriteState:
         usual(self, look, reason, returning)
@@ -108,14 +137,17 @@ def rounds_advance_twice(patch: Patch) -> None:
     patch.setattr(CoordinatorMachine, "_advance", advance)
 
 
+@planted("it takes the clock over", first=8)
 def a_coordinator_restarts_at_round_0(patch: Patch) -> None:
     patch.setattr(clock_keeper, "resume_point", lambda *asked: (RoundKey(0), *resume.resume_point(*asked)[1:]))
 
 
+@planted("it takes the clock over", faults={"vandals": 1.0, "coordinator_deaths": 4.0}, first=14)
 def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
     patch.setattr(resume, "clock_from_traces", lambda *asked: RoundKey(0))
 
 
+@planted("it begins without", settles=True, first=2)
 def the_clock_begins_with_the_first_worker(patch: Patch) -> None:
     def look(self: Settling, now: float, starting: Set[str], active: Set[str]) -> float | None:
         return None if active else math.inf
@@ -123,6 +155,7 @@ def the_clock_begins_with_the_first_worker(patch: Patch) -> None:
     patch.setattr(Settling, "look", look)
 
 
+@planted("no round is open", faults={"crowds": 1.0}, settles=True)
 def strangers_put_the_beginning_off_for_ever(patch: Patch) -> None:
     def init(self: Settling, settle_time: float, longest: float, known: frozenset[str] = frozenset()) -> None:
         usual(self, settle_time, float("inf"), known)
@@ -131,6 +164,7 @@ def strangers_put_the_beginning_off_for_ever(patch: Patch) -> None:
     patch.setattr(Settling, "__init__", init)
 
 
+@planted("and the round is open", faults={"quitters": 3.0}, settles=True, first=1)
 def a_round_waits_for_ever_for_who_was_there(patch: Patch) -> None:
     def those(self: CoordinatorMachine, look: CoordinatorLook) -> frozenset[str]:
         return frozenset(self._attendance.earned) - look.live if look.live else frozenset()
@@ -139,6 +173,7 @@ def a_round_waits_for_ever_for_who_was_there(patch: Patch) -> None:
     patch.setattr(CoordinatorMachine, "_overdue", lambda self, look: False)
 
 
+@planted("it stands still", first=54)
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
     def handle(self: Any, look: CoordinatorLook) -> object:
         self._ever = getattr(self, "_ever", frozenset()) | look.live
@@ -149,6 +184,7 @@ def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
     patch.setattr(CoordinatorMachine, "handle", handle)
 
 
+@planted("the clock goes back", "the clock goes from", first=25)
 def the_clock_goes_back_to_a_stale_state(patch: Patch) -> None:
     def follow(self: CoordinatorMachine, look: CoordinatorLook) -> None:
         if look.clock is not None and self.key is not None:
@@ -157,6 +193,7 @@ def the_clock_goes_back_to_a_stale_state(patch: Patch) -> None:
     patch.setattr(CoordinatorMachine, "_follow", follow)
 
 
+@planted("it stands still")
 def a_coordinator_does_not_see_who_is_alive(patch: Patch) -> None:
     usual = clock_keeper.Observer.look
 
@@ -168,6 +205,7 @@ def a_coordinator_does_not_see_who_is_alive(patch: Patch) -> None:
 
 
 # ── a worker's decisions ────────────────────────────────────────────────────────────────────────────────────────────
+@planted("it did not wait for")
 def a_fixed_sleep_is_the_barrier(patch: Patch) -> None:
     def look_around(self: WorkerMachine) -> Sequence[m.Instruction]:
         if self.phase is m.Phase.GATHERING and self.key:
@@ -178,15 +216,18 @@ def a_fixed_sleep_is_the_barrier(patch: Patch) -> None:
     patch.setattr(WorkerMachine, "_look_around", look_around)
 
 
+@planted("the newest of each peer")
 def what_lies_there_is_not_taken(patch: Patch) -> None:
     """The groups of live peers have arrived, and are not trained on."""
     patch.setattr(WorkerMachine, "_sources", lambda self, mine: {})
 
 
+@planted("it stands still", faults={"coordinator_deaths": 16.0}, first=12)
 def nobody_goes_on_without_a_coordinator(patch: Patch) -> None:
     patch.setattr(WorkerMachine, "_go_on_alone", lambda self: None)
 
 
+@planted("it does not follow", "a round begins where the clock is", faults={"coordinator_deaths": 16.0}, first=52)
 def nobody_follows_a_coordinator_that_came_back(patch: Patch) -> None:
     usual = WorkerMachine._on_coordinator
 
@@ -196,6 +237,7 @@ def nobody_follows_a_coordinator_that_came_back(patch: Patch) -> None:
     patch.setattr(WorkerMachine, "_on_coordinator", on_coordinator)
 
 
+@planted("the newest of each peer", first=6)
 def the_first_to_arrive_decides(patch: Patch) -> None:
     """Of a peer's rounds within the window, whichever came first."""
 
@@ -211,6 +253,7 @@ def the_first_to_arrive_decides(patch: Patch) -> None:
 
 
 # ── after a death ───────────────────────────────────────────────────────────────────────────────────────────────────
+@planted("has two rows", "is done again", "not in the weights", "cumulative reward")
 def rows_are_forgotten_at_a_restart(patch: Patch) -> None:
     """A round is done again whose row is there already: it counts twice."""
     usual = starting.read_own_rows
@@ -222,17 +265,20 @@ def rows_are_forgotten_at_a_restart(patch: Patch) -> None:
     patch.setattr(starting, "read_own_rows", read_own_rows)
 
 
+@planted("not in the weights")
 def checkpoints_are_never_loaded(patch: Patch) -> None:
     patch.setattr(starting, "restore_newest", lambda *arguments: None)
     patch.setattr(starting, "plan_redo", lambda *arguments: RedoPlan(()))
 
 
+@planted("its weights hold a round twice")
 def a_round_is_redone_twice(patch: Patch) -> None:
     """The redo counts from the beginning, although the checkpoint has those rounds."""
     usual = starting.plan_redo
     patch.setattr(starting, "plan_redo", lambda rows, checkpoint, *rest: usual(rows, None, *rest))
 
 
+@planted("comes out as another one", first=1)
 def redo_takes_external_groups_in_another_order(patch: Patch) -> None:
     usual = Redo._external
 
@@ -242,10 +288,12 @@ def redo_takes_external_groups_in_another_order(patch: Patch) -> None:
     patch.setattr(Redo, "_external", external)
 
 
+@planted("a published rollout file is changed", "all of it is there")
 def published_rollouts_are_drawn_anew(patch: Patch) -> None:
     patch.setattr(own_groups, "what_is_left", lambda ctx, key, **how: LeftCompletions(None, None))
 
 
+@planted("its cumulative reward is")
 def the_cumulative_reward_begins_anew_at_a_restart(patch: Patch) -> None:
     usual = Rounds.continue_from
 
@@ -257,11 +305,13 @@ def the_cumulative_reward_begins_anew_at_a_restart(patch: Patch) -> None:
     patch.setattr(Rounds, "continue_from", continue_from)
 
 
+@planted("a checkpoint holds an update", faults={"full_disks": 8.0}, first=14)
 def a_checkpoint_does_not_wait_for_rows(patch: Patch) -> None:
     patch.setattr(Saver, "_why_not_now", lambda self: "")
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@planted("an acknowledged rollout file is lost", first=2)
 def a_write_is_acknowledged_before_it_is_durable(patch: Patch) -> None:
     usual = WatchedStore._put
 
@@ -273,6 +323,7 @@ def a_write_is_acknowledged_before_it_is_durable(patch: Patch) -> None:
     patch.setattr(WatchedStore, "_put", put)
 
 
+@planted("no row tells of", "a row without its reward", "not that of a row", "are counted, and rows of", first=1)
 def a_row_is_acknowledged_before_it_is_durable(patch: Patch) -> None:
     usual = WatchedStore.append_records
     patch.setattr(
@@ -280,6 +331,7 @@ def a_row_is_acknowledged_before_it_is_durable(patch: Patch) -> None:
     )
 
 
+@planted("not that of a row", first=22)
 def what_is_refused_goes_to_the_end_of_the_queue(patch: Patch) -> None:
     usual = WriteQueue._refused
 
@@ -290,6 +342,7 @@ def what_is_refused_goes_to_the_end_of_the_queue(patch: Patch) -> None:
     patch.setattr(WriteQueue, "_refused", refused)
 
 
+@planted("a row without its reward", "no row tells of", "not that of a row", first=3)
 def what_is_refused_is_forgotten(patch: Patch) -> None:
     usual = WriteQueue._refused
 
@@ -300,6 +353,7 @@ def what_is_refused_is_forgotten(patch: Patch) -> None:
     patch.setattr(WriteQueue, "_refused", refused)
 
 
+@planted("not that of a row")
 def the_reward_comes_before_the_row(patch: Patch) -> None:
     row, reward = RoundFiles.row, RoundFiles.reward
 
@@ -315,16 +369,19 @@ def the_reward_comes_before_the_row(patch: Patch) -> None:
 
 
 # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@planted("drawn are", first=3)
 def what_is_drawn_is_not_waited_for(patch: Patch) -> None:
     usual = Drawing.sample
     patch.setattr(Drawing, "wanted", lambda self, *_: [])
     patch.setattr(Drawing, "sample", lambda self, results: usual(self, results)._replace(complete=True))
 
 
+@planted("drawn are", first=3)
 def who_is_known_first_is_drawn_first(patch: Patch) -> None:
     patch.setattr(intake, "random_ranks", lambda seed, *purpose: lambda name, slots: range(slots))
 
 
+@planted("it stands still", "it does not follow")
 def a_heartbeat_does_not_move(patch: Patch) -> None:
     usual = Presence._registration
 
@@ -336,6 +393,7 @@ def a_heartbeat_does_not_move(patch: Patch) -> None:
     patch.setattr(Presence, "_registration", registration)
 
 
+@planted("a node ends with DuplicateNodeError")
 def a_dead_process_is_taken_for_alive(patch: Patch) -> None:
     """Nobody with the same name can start again."""
 
@@ -346,18 +404,35 @@ def a_dead_process_is_taken_for_alive(patch: Patch) -> None:
 
 
 # ── strangers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@planted("names that never publish cost it", faults={"crowds": 1.0}, first=3)
 def every_newcomer_has_a_grace_of_its_own(patch: Patch) -> None:
     patch.setattr(Attendance, "_grace_lasts", lambda self: True)
 
 
+@planted(
+    "leaves out rounds for a clock",
+    "nobody has said that all are done",
+    "rounds that the experiment has not",
+    faults={"forgers": 1.0},
+    first=6,
+)
 def whatever_the_state_file_says_is_believed(patch: Patch) -> None:
     patch.setattr(ClockBelief, "believes", lambda self, seen, done, *, traces: True)
 
 
+@planted("the clock jumps to where", faults={"sybils": 1.0})
 def a_reward_counts_without_rollouts(patch: Patch) -> None:
     patch.setattr(Submissions, "_with_rollouts", lambda self, key, nodes: nodes)
 
 
+@planted(
+    "a row without its reward",
+    "it trained before it tried to publish",
+    "a node ends with StoreError",
+    "a stranger's state stays",
+    faults={"obstructers": 1.0},
+    first=2,
+)
 def what_stands_in_the_way_stays(patch: Patch) -> None:
     usual = MemoryStore.put
 
@@ -369,10 +444,12 @@ def what_stands_in_the_way_stays(patch: Patch) -> None:
     patch.setattr(MemoryStore, "put", put)
 
 
+@planted("a node ends with DuplicateNodeError", faults={"claimants": 1.0}, first=8)
 def a_registration_need_not_beat(patch: Patch) -> None:
     patch.setattr(Heartbeats, "observe", lambda self, peer: True)
 
 
+@planted("a published rollout file is changed", one_by_one=True, first=2)
 def a_group_is_made_again_at_another_time(patch: Patch) -> None:
     patch.setattr(round_files, "_one", lambda *asked: None)
     usual = own_groups.to_rollouts
@@ -385,115 +462,20 @@ def a_group_is_made_again_at_another_time(patch: Patch) -> None:
     patch.setattr(own_groups, "to_rollouts", to_rollouts)
 
 
+@planted("it names a group that is not there", one_by_one=True)
 def a_group_is_named_and_not_written(patch: Patch) -> None:
     patch.setattr(RoundFiles, "early", lambda self, file, slot: (digest(encode(file)), len(encode(file))))
-
-
-@dataclass(frozen=True)
-class Planted:
-    """One bug, and a part of what the broken law says."""
-
-    plant: Callable[[Patch], None]
-    says: tuple[str, ...]
-    with_faults: Mapping[str, float] = field(default_factory=dict)
-    """Where it shows."""
-    first: int = 0
-    """The seed to begin with, since it was caught there: the others follow."""
-    one_by_one: bool = False
-    """Groups are published so."""
-    settles: bool = False
-    """Nobody is expected by name or number."""
-
-
-BUGS = [
-    Planted(rounds_advance_twice, ("the clock goes from",)),
-    Planted(a_coordinator_restarts_at_round_0, ("it takes the clock over",), first=8),
-    Planted(
-        a_torn_state_is_taken_for_round_0,
-        ("it takes the clock over",),
-        {"vandals": 1.0, "coordinator_deaths": 4.0},
-        first=14,
-    ),
-    Planted(the_clock_begins_with_the_first_worker, ("it begins without",), settles=True, first=2),
-    Planted(strangers_put_the_beginning_off_for_ever, ("no round is open",), {"crowds": 1.0}, settles=True),
-    Planted(
-        a_round_waits_for_ever_for_who_was_there, ("and the round is open",), {"quitters": 3.0}, settles=True, first=1
-    ),
-    Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",), first=54),
-    Planted(the_clock_goes_back_to_a_stale_state, ("the clock goes back", "the clock goes from"), first=25),
-    Planted(a_coordinator_does_not_see_who_is_alive, ("it stands still",)),
-    Planted(a_fixed_sleep_is_the_barrier, ("it did not wait for",)),
-    Planted(what_lies_there_is_not_taken, ("the newest of each peer",)),
-    Planted(nobody_goes_on_without_a_coordinator, ("it stands still",), {"coordinator_deaths": 16.0}, first=12),
-    Planted(
-        nobody_follows_a_coordinator_that_came_back,
-        ("it does not follow", "a round begins where the clock is"),
-        {"coordinator_deaths": 16.0},
-        first=52,
-    ),
-    Planted(the_first_to_arrive_decides, ("the newest of each peer",), first=6),
-    Planted(
-        rows_are_forgotten_at_a_restart, ("has two rows", "is done again", "not in the weights", "cumulative reward")
-    ),
-    Planted(checkpoints_are_never_loaded, ("not in the weights",)),
-    Planted(a_round_is_redone_twice, ("its weights hold a round twice",)),
-    Planted(redo_takes_external_groups_in_another_order, ("comes out as another one",), first=1),
-    Planted(published_rollouts_are_drawn_anew, ("a published rollout file is changed", "all of it is there")),
-    Planted(the_cumulative_reward_begins_anew_at_a_restart, ("its cumulative reward is",)),
-    Planted(a_checkpoint_does_not_wait_for_rows, ("a checkpoint holds an update",), {"full_disks": 8.0}, first=14),
-    Planted(a_write_is_acknowledged_before_it_is_durable, ("an acknowledged rollout file is lost",), first=2),
-    Planted(
-        a_row_is_acknowledged_before_it_is_durable,
-        ("no row tells of", "a row without its reward", "not that of a row", "are counted, and rows of"),
-        first=1,
-    ),
-    Planted(what_is_refused_goes_to_the_end_of_the_queue, ("not that of a row",), first=22),
-    Planted(
-        what_is_refused_is_forgotten, ("a row without its reward", "no row tells of", "not that of a row"), first=3
-    ),
-    Planted(the_reward_comes_before_the_row, ("not that of a row",)),
-    Planted(what_is_drawn_is_not_waited_for, ("drawn are",), first=3),
-    Planted(who_is_known_first_is_drawn_first, ("drawn are",), first=3),
-    Planted(a_heartbeat_does_not_move, ("it stands still", "it does not follow")),
-    Planted(a_dead_process_is_taken_for_alive, ("a node ends with DuplicateNodeError",)),
-    Planted(every_newcomer_has_a_grace_of_its_own, ("names that never publish cost it",), {"crowds": 1.0}, first=3),
-    Planted(
-        whatever_the_state_file_says_is_believed,
-        ("leaves out rounds for a clock", "nobody has said that all are done", "rounds that the experiment has not"),
-        {"forgers": 1.0},
-        first=6,
-    ),
-    Planted(a_reward_counts_without_rollouts, ("the clock jumps to where",), {"sybils": 1.0}),
-    Planted(
-        what_stands_in_the_way_stays,
-        (
-            "a row without its reward",
-            "it trained before it tried to publish",
-            "a node ends with StoreError",
-            "a stranger's state stays",
-        ),
-        {"obstructers": 1.0},
-        first=2,
-    ),
-    Planted(a_group_is_made_again_at_another_time, ("a published rollout file is changed",), one_by_one=True, first=2),
-    Planted(a_group_is_named_and_not_written, ("it names a group that is not there",), one_by_one=True),
-    Planted(a_registration_need_not_beat, ("a node ends with DuplicateNodeError",), {"claimants": 1.0}, first=8),
-]
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", part_a_day(BUGS, 3), ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    said = first_broken_law(bug.with_faults, bug.first, one_by_one=bug.one_by_one, settles=bug.settles)
+    said = first_broken_law(bug.faults, bug.first, **bug.how)
     assert any(part in said for part in bug.says), said or f"{SEEDS} seeds broke no law"
 
 
 @pytest.mark.timeout(900)
-def test_without_any_planted_bug_such_seeds_break_no_law() -> None:
-    assert first_broken_law({}, seeds=SEEDS // 2) == ""
-
-
-@pytest.mark.timeout(900)
-def test_nor_do_they_where_groups_are_published_one_by_one() -> None:
-    assert first_broken_law({}, seeds=SEEDS // 4, one_by_one=True) == ""
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_without_any_planted_bug_such_seeds_break_no_law(one_by_one: bool) -> None:
+    assert first_broken_law({}, seeds=SEEDS // 4, one_by_one=one_by_one) == ""

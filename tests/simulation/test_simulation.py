@@ -49,7 +49,7 @@ def test_swarms_keep_all_laws_whatever_goes_wrong() -> None:
 @pytest.mark.engine
 @pytest.mark.timeout(3000)
 def test_many_swarms_keep_all_laws_and_everything_goes_wrong() -> None:
-    injected = run_all(range(2, 20))
+    injected = run_all(range(2, 21), workers=FEW)
     missing = {field.name for field in fields(Faults)} - NO_COUNT_OF_THEIR_OWN - {k for k, n in injected.items() if n}
     assert not missing
     assert all(injected[f"in_writing:{kind}"] for kind in ("kill", "power_cut", "pause"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.soaked import MIB, Measures, Node, drifts, quarters
+from tests.chaos.soaked import COST, MIB, Measures, Node, drifts, quarters
 
 FULL = {"rss": 50 * MIB, "descriptors": 12, "watches": 30, "threads": 6, "cpu": 0.0}
 
@@ -28,7 +28,7 @@ def test_a_steady_run_drifts_nowhere_and_its_pace_and_cost_are_told() -> None:
     found = quarters(run())
     assert drifts(found) == []
     assert [quarter.pace for quarter in found] == pytest.approx([5.0] * 4)
-    assert [quarter.nodes["anna"].cpu_per_round for quarter in found] == pytest.approx([0.05] * 4)
+    assert [quarter.nodes["anna"][COST] for quarter in found] == pytest.approx([0.05] * 4)
 
 
 @pytest.mark.parametrize(

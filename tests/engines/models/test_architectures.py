@@ -22,6 +22,7 @@ from swarm.policy.generate import Sampling, draw_uniforms, sample
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.model import LanguageModel, wrap_model
 from tests.engines.models.tiny_architectures import model_types, tiny_model
+from tests.patience import part_a_day
 from tests.unit.policy.factories import CPU, make_tokenizer
 
 pytestmark = [
@@ -134,7 +135,7 @@ def said() -> dict[str, str]:
     return {name: row for row, names in rows for name in re.findall(r"`([\w.-]+)`", names)}
 
 
-@pytest.mark.parametrize("model_type", model_types())
+@pytest.mark.parametrize("model_type", part_a_day(model_types(), 3))
 def test_every_architecture_is_what_transformers_makes_of_it_or_is_refused_in_one_line(model_type: str) -> None:
     found = outcome(model_type)
     if f"transformers {transformers.__version__}" in DOC.read_text("utf-8"):

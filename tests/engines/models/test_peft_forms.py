@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from swarm.errors import ModelError
 from swarm.policy.model import load_model
 from swarm.policy.snapshot import write_merged
+from tests.patience import part_a_day
 from tests.unit.policy.factories import make_config, make_tokenizer
 
 pytestmark = [
@@ -101,10 +102,14 @@ TIED = ("all linear layers", "the head", "the embedding", "a trained head", "a t
 """Forms to which it matters whether head and embedding are one."""
 
 
-@pytest.mark.parametrize(("form", "tied"), [*((form, False) for form in LORA), *((form, True) for form in TIED)])
+ALL = [*((form, False) for form in LORA), *((form, True) for form in TIED)]
+
+
+@pytest.mark.parametrize("form_and_head", part_a_day(ALL, 3), ids=str)
 def test_every_form_of_lora_is_what_peft_makes_of_it_or_is_refused_by_its_key(
-    form: str, tied: bool, tmp_path: Path
+    form_and_head: tuple[str, bool], tmp_path: Path
 ) -> None:
+    form, tied = form_and_head
     try:
         config: Any = peft.LoraConfig
         adapter, expected = saved(tmp_path, config(**(PLAIN | LORA[form])), tied=tied)
@@ -140,7 +145,7 @@ SIZES_OF: dict[str, dict[str, Any]] = {
 """Where those do not suit the model."""
 
 
-@pytest.mark.parametrize("kind", OTHERS, ids=[kind.value for kind in OTHERS])
+@pytest.mark.parametrize("kind", part_a_day(OTHERS, 3), ids=lambda kind: kind.value)
 def test_every_other_kind_is_what_peft_makes_of_it_or_is_refused_by_its_name(kind: Any, tmp_path: Path) -> None:
     form = peft.PEFT_TYPE_TO_CONFIG_MAPPING[kind]
     asked = SIZES | SIZES_OF.get(kind.value, {})

@@ -322,7 +322,7 @@ async def test_the_clock_goes_on_after_an_attack(tmp_path: Path, monkeypatch: py
     async with running(make_coordinator(layout, max_rounds=90, round_interval=0.5, **STAYS)) as codes:
         await submit_rounds(layout, range(2))
         before = {file: file.read_bytes() for file in layout.root.rglob("*.json")}
-        coordination.ATTACKS[kind](tmp_path, "exp")
+        coordination.ATTACKS[kind](layout)
         assert {file: file.read_bytes() for file in layout.root.rglob("*.json")} != before
         await until(lambda: round_now(layout) in (2, 3))
         await submit_rounds(layout, range(round_now(layout), 7))
