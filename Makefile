@@ -8,7 +8,7 @@ SERVING := .venv-serving
 EXTRAS := .venv-extras
 PACKAGES := chromium syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
-BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling genrl_gap waiting demonstration
+BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap waiting demonstration
 
 # Where bytecode is not kept, each process compiles the package anew: one to two seconds.
 unexport PYTHONDONTWRITEBYTECODE

@@ -10,6 +10,8 @@ knows by their access keys who asks. The workers are real but for their policy, 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -20,7 +22,6 @@ from benchmarks.common import arguments_of, keep
 from swarm.config import without_settings
 from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
-from tests.integration.swarms import LIGHT, daemons
 
 EXPERIMENT = "benchmark"
 CLOCK, NAMES = "clock", ("anna", "ben", "cleo", "dora", "emil", "fred", "gina", "hugo")
@@ -112,14 +113,22 @@ def environment(port: int, node: str, arguments: Any) -> dict[str, str]:
 
 
 def run(arguments: Any) -> Tally:
-    """The swarm, to its end."""
+    """The swarm, to its end. Raises CalledProcessError: a node failed."""
     counter = Tally()
-    modules = {CLOCK: "services.coordinator", **dict.fromkeys(NAMES[: arguments.workers], LIGHT)}
-    with moto() as server, between(server, seen=counter) as port, daemons() as start:
-        nodes = [start(module, environment(port, node, arguments)) for node, module in modules.items()]
-        for node in nodes:
-            if node.wait(DAY):
-                raise SystemExit(node.output)
+    workers = NAMES[: arguments.workers]
+    modules = {CLOCK: "services.coordinator", **dict.fromkeys(workers, "tests.chaos.light_worker")}
+    with moto() as server, between(server, seen=counter) as port:
+        nodes = [
+            subprocess.Popen([sys.executable, "-m", module], env=environment(port, node, arguments), stdout=sys.stderr)
+            for node, module in modules.items()
+        ]
+        try:
+            for node in nodes:
+                if code := node.wait():
+                    raise subprocess.CalledProcessError(code, node.args)
+        finally:
+            for node in nodes:
+                node.kill()
     return counter
 
 

@@ -5,6 +5,7 @@
 Cumulative rewards are told per node: trees with the same models, tasks and seeds agree to the last digit.
 
     python -m benchmarks.demonstration --trees . ../before      # in turn, so that the machine is the same for all
+    python -m benchmarks.demonstration --busy 2                 # beside two busy loops
     python -m benchmarks.demonstration --up "--profile tiny-2 --sampler whole-pool --rounds 30"    # as earlier ones did
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import arguments_of, card_name, keep, own_trees, ratios, summary
-from benchmarks.processes import proportional_memory, tree
+from benchmarks.processes import busy_loops, proportional_memory, tree
 from swarm import provenance
 
 SAMPLED_EVERY = 1.0
@@ -61,18 +62,20 @@ def main() -> None:
     parser = arguments_of(__doc__, threads=None)
     parser.add_argument("--trees", type=Path, nargs="+", default=[Path()], help="checkouts to measure in turn")
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--busy", type=int, default=0, help="busy loops beside it")
     parser.add_argument("--up", default="", help="flags of `swarm up`")
     parser.add_argument("--device", default="cpu", help="where the nodes compute")
     arguments: argparse.Namespace = parser.parse_args()
     flags = ["--rounds", "2"] if arguments.quick else shlex.split(arguments.up)
     flags += ["--device", arguments.device]
     found: dict[str, list[dict[str, Any]]] = {}
-    for _ in range(1 if arguments.quick else arguments.repetitions):
-        for checkout in arguments.trees:
-            with tempfile.TemporaryDirectory() as folder:
-                one = measure(checkout, Path(folder), flags)
-            found.setdefault(checkout.resolve().name, []).append(one)
-            print(checkout, one, flush=True)
+    with busy_loops(arguments.busy):
+        for _ in range(1 if arguments.quick else arguments.repetitions):
+            for checkout in arguments.trees:
+                with tempfile.TemporaryDirectory() as folder:
+                    one = measure(checkout, Path(folder), flags)
+                found.setdefault(checkout.resolve().name, []).append(one)
+                print(checkout, one, flush=True)
     told = ("seconds", "processor_seconds", "seconds_of_rounds", "peak_memory_mb")
     figures: dict[str, Any] = {
         tree: {name: summary(run[name] for run in runs) for name in told}
@@ -84,15 +87,10 @@ def main() -> None:
         figures[other]["over_the_first"] = {
             name: ratios([run[name] for run in found[other]], [run[name] for run in found[first]]) for name in told
         }
+    name = f"demonstration_busy_{arguments.busy}" if arguments.busy else "demonstration"
     gpus = provenance.machine().get("gpus", []) if arguments.device.startswith("cuda") else []
     found_of = {"trees": figures, "own": own_trees(arguments.trees)}
-    keep(
-        "demonstration",
-        found_of,
-        arguments,
-        device=card_name(gpus[0]) if gpus else "cpu",
-        **({"gpu": gpus[0]} if gpus else {}),
-    )
+    keep(name, found_of, arguments, device=card_name(gpus[0]) if gpus else "cpu", **({"gpu": gpus[0]} if gpus else {}))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PSS = re.compile(r"^Pss(?:_Anon)?:\s+(\d+) kB", re.MULTILINE)
@@ -97,3 +99,15 @@ class MemoryWatch:
                 self.anonymous = max(self.anonymous, anonymous)
                 self.largest = max(self.largest, *map(anonymous_peak, pids))
             time.sleep(self._every)
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """So many processes that take a core each, for the block."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()

@@ -8,7 +8,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmarks.processes import MemoryWatch
 from swarm.config import without_settings
 from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
+from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
 EXPERIMENT = "benchmark"
@@ -36,6 +38,8 @@ class SwarmRun:
     """Bytes: the most that one of its processes held, without pages of files."""
     cpu_seconds: float
     """User and system time of all processes, start-up included."""
+    published: dict[tuple[str, int], list[float]]
+    """Node and round -> Unix seconds at which its rollout files came, in order."""
 
     @property
     def seconds_per_round(self) -> float:
@@ -80,9 +84,19 @@ def run_swarm(
         if code != 0:
             raise RuntimeError(f"{' '.join(command)} ended with exit code {code}:\n{output.read_text()[-2000:]}")
         found = read_metrics(open_place(path).open(EXPERIMENT))
+        published: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for written, node, number in sorted(_rollout_files(Path(path) / "experiments" / EXPERIMENT / keys.ROLLOUTS)):
+            published[node, number].append(written)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     rows = [row for rows in found.values() for row in rows if row.round >= warm_up]
-    return SwarmRun(rows, watch.samples, watch.anonymous, watch.largest, _cpu(after) - _cpu(before))
+    return SwarmRun(rows, watch.samples, watch.anonymous, watch.largest, _cpu(after) - _cpu(before), dict(published))
+
+
+def _rollout_files(folder: Path) -> Iterator[tuple[float, str, int]]:
+    """When each came, its node and its round."""
+    for file in folder.rglob("*.json"):
+        if named := keys.published_in(f"{keys.ROLLOUTS}/{file.relative_to(folder).as_posix()}"):
+            yield file.stat().st_mtime, named[1], named[0].round
 
 
 def _cpu(usage: resource.struct_rusage) -> float:

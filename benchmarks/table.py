@@ -97,6 +97,18 @@ def scaling_rows(result: Result) -> Iterator[Row]:
         yield Row(what, "at most 1", spread(found["slope"]))
 
 
+def in_process_rows(result: Result) -> Iterator[Row]:
+    """One process against several."""
+    sides, processes = result["sides"], result.get("processes", result["nodes"])
+    for name, title, form in (
+        ("rounds_per_minute", "rounds per minute", lambda found: spread(found, 0)),
+        ("peak_bytes", "peak memory (PSS)", lambda found: size(found["median"])),
+    ):
+        measured = " against ".join(form(sides[side][name]) for side in ("one_process", "processes"))
+        yield Row(f"{result['nodes']} nodes in one process against {processes} processes: {title}", "", measured)
+    yield Row("— times as many rounds, pair by pair", "", spread(result["times_as_many_rounds"]))
+
+
 def adapter_learning_rows(result: Result) -> Iterator[Row]:
     """What adapters learn beside all weights."""
     for name, found in result["shares"].items():
@@ -257,6 +269,7 @@ BENCHMARKS = (
     Benchmark("loss_memory", "cpu", "loss at vocabulary 151,936", loss_memory_rows),
     Benchmark("sharing_overhead", "cpu", "round with sharing over computing alone", sharing_overhead_rows),
     Benchmark("scaling", "cpu", "growth of a round's cost", scaling_rows),
+    Benchmark("in_process", "cpu", "8 nodes in one process against several", in_process_rows),
     Benchmark("genrl_gap", "cpu", "gradient of one batch beside genrl's", genrl_gap_rows),
     Benchmark("adapter_learning", "cpu", "adapters: cumulative reward beside all weights", adapter_learning_rows),
     Benchmark("adapter_memory", "cpu", "adapters: peak memory and plan", adapter_memory_rows),
