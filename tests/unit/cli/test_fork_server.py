@@ -14,15 +14,14 @@ import pytest
 from swarm.cli.fork_server import IMPORTED, ForkedProcess, ForkServer, can_fork, fork_server, import_all
 from swarm.cli.supervisor import DaemonChild, Supervisor
 from tests.patience import PATIENCE
+from tests.unit.node.nodes import until
 
 pytestmark = pytest.mark.skipif(not can_fork(["cpu"]), reason="needs Linux with pidfd")
 LIGHT = ("swarm.cli.main",)
 NOT_A_ROLE = {"NODE_ROLE": "nobody"}
 
 
-def with_forks(
-    use: Callable[[ForkServer], Awaitable[None]], imported: str = "", most: int = 9, **environ: str
-) -> None:
+def with_forks(use: Callable[[ForkServer], Awaitable[None]], imported: str = "", most: int = 9, **environ: str) -> None:
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
             async with fork_server({**os.environ, **environ}, most, [*LIGHT, *imported.split()]) as forks:
@@ -148,8 +147,7 @@ def test_the_server_ends_with_its_last_worker_which_lives_on_and_the_next_is_sta
         others = children_of(os.getpid())
         async with await started(forks, "logs", "--follow", GDRIVE_PATH="/nowhere") as process:
             (server,) = others - {process.pid}
-            while is_alive(server):
-                await anyio.sleep(0.01)
+            await until(lambda: not is_alive(server))
             assert is_alive(process.pid)
             child = DaemonChild("worker-0", "worker", {"SEED": "seven"})
             await Supervisor(os.environ, forks).run(child)
