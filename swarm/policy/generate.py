@@ -27,7 +27,6 @@ from swarm.policy.decode import Decoding
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import decode_completion
 
-
 _BLOCK = 256
 """Tokens that are summed up together."""
 
