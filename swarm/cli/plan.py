@@ -155,7 +155,7 @@ def _row(name: str, one: int, every: int) -> tuple[str, str, str]:
 
 
 def _choice(plan: Plan, settings: Settings) -> str:
-    way = "gradient checkpointing" if plan.gradient_checkpointing else "shared prompts"
+    way = f"with{'' if plan.gradient_checkpointing else 'out'} gradient checkpointing"
     changed = changes(plan, settings)
     why = f"; {changed}" if changed else ""
     if not plan.fits:
