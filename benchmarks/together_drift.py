@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import arguments_of, keep
-from swarm.policy.batch import encode_groups, split_rows, stack_rows
+from swarm.policy.batch import encode_groups
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.model import LanguageModel
@@ -55,9 +55,9 @@ def trained_drift(model: LanguageModel, groups: list[tuple[Completion, ...]]) ->
     rows = encode_groups(given, model, all_rows=True, use_claims=False).rows
     worst = 0.0
     with torch.no_grad(), model.adapted():
-        for part in split_rows(rows, max_positions=16384, share_prompts=True):
+        for part in split_rows(rows, max_positions=16384, packs=model.packs):
             batch = stack_rows(part, model)
-            gap = completion_logprobs(model, batch, temperature=1.0, share_prompts=True) - batch.behaviour_logprobs
+            gap = completion_logprobs(model, batch, temperature=1.0) - batch.behaviour_logprobs
             worst = max(worst, gap.abs().nan_to_num(0.0).max().item())
     return worst
 

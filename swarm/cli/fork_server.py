@@ -6,6 +6,8 @@
 
 Imports are most of what starting a worker costs, and most of the memory of a small one. A worker that was forked is an
 ordinary one in all else: it reads its settings from its own variables, and runs the command that a person would type.
+The server ends with the last worker that it was started for, for it would hold 90 MB that no worker uses. A worker that
+starts again imports by itself.
 
 For Linux, and for workers that compute on its processors: no library of a GPU bears a fork. Wherever it cannot work,
 `ForkServer.start` returns None, after one warning, and the command is started plainly.
@@ -116,24 +118,26 @@ class ForkedProcess:
 
 
 class ForkServer:
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, forks: int) -> None:
+        """`forks`: the server ends after so many."""
         self._channel = channel
         self._turn = anyio.Lock()
-        self._is_gone = False
+        self._left = forks
 
     async def start(self, words: Sequence[str], environ: Mapping[str, str]) -> ForkedProcess | None:
-        """Starts a `swarm` command with these variables; None: the server is gone, or cannot."""
+        """Starts a `swarm` command with these variables; None: the server has ended, or cannot."""
         request = msgspec.msgpack.encode(ForkRequest(tuple(words), dict(environ)))
         async with self._turn:
-            if self._is_gone:
+            if not self._left:
                 return None
+            self._left -= 1
             said, says = os.pipe()
             try:
                 pid = await to_thread.run_sync(self._ask, request, says, abandon_on_cancel=True)
                 return ForkedProcess(pid, said)
             except (OSError, ValueError) as error:
                 os.close(said)
-                self._is_gone = True
+                self._left = 0
                 cause = str(error) if isinstance(error, OSError) else "the process that forks them has ended"
                 warn(f"workers cannot be forked here ({cause}); each imports torch by itself: seconds and memory")
                 return None
@@ -147,11 +151,14 @@ class ForkServer:
 
 
 @asynccontextmanager
-async def fork_server(environ: Mapping[str, str], imported: Sequence[str] = IMPORTED) -> AsyncIterator[ForkServer]:
-    """Runs a fork server for the block. Workers that were forked become children of this process.
+async def fork_server(
+    environ: Mapping[str, str], forks: int, imported: Sequence[str] = IMPORTED
+) -> AsyncIterator[ForkServer]:
+    """Runs a fork server. Workers that were forked become children of this process.
 
     Args:
         environ: variables of the server: those that workers have in common.
+        forks: how many workers it forks before it ends; at the latest it ends with the block.
         imported: modules that it imports.
     """
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -159,7 +166,7 @@ async def fork_server(environ: Mapping[str, str], imported: Sequence[str] = IMPO
     with ours:
         with its:
             process = await anyio.open_process(
-                module_command("swarm.cli.fork_server", str(its.fileno()), *imported),
+                module_command("swarm.cli.fork_server", str(its.fileno()), str(forks), *imported),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,  # as workers have it: what they say goes to a pipe of their own
                 stderr=subprocess.STDOUT,
@@ -170,7 +177,7 @@ async def fork_server(environ: Mapping[str, str], imported: Sequence[str] = IMPO
         libc.prctl(_SUBREAPER, 1, 0, 0, 0)
         async with process:
             try:
-                yield ForkServer(ours)
+                yield ForkServer(ours, forks)
             finally:
                 libc.prctl(_SUBREAPER, 0, 0, 0, 0)
                 with suppress(ProcessLookupError):
@@ -185,13 +192,13 @@ class _Asked(NamedTuple):
     says: int
 
 
-def serve(channel: socket.socket, imported: Sequence[str]) -> _Asked | None:
-    """Forks a worker for each request. Returns None in the server, once nobody asks any more, and in each worker what
-    it is to be."""
+def serve(channel: socket.socket, forks: int, imported: Sequence[str]) -> _Asked | None:
+    """Forks a worker for each request, so many. Returns None in the server, then or once nobody asks any more, and in
+    each worker what it is to be."""
     import_all(imported)
     gc.collect()
     gc.freeze()  # what was imported stays, and stays shared
-    while True:
+    for _ in range(forks):
         message, descriptors, _, _ = socket.recv_fds(channel, _MOST, 1)
         if not message:
             return None
@@ -202,6 +209,7 @@ def serve(channel: socket.socket, imported: Sequence[str]) -> _Asked | None:
             return asked
         channel.send(b"%d" % pid)
         os.close(asked.says)
+    return None
 
 
 def import_all(modules: Sequence[str]) -> None:
@@ -261,6 +269,6 @@ def _leave(code: int) -> NoReturn:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as opened:
-        found = serve(opened, sys.argv[2:])
+        found = serve(opened, int(sys.argv[2]), sys.argv[3:])
     if found:
         _be(found)

@@ -148,7 +148,7 @@ def _table(plan: Plan) -> str:
 
 
 def _choice(plan: Plan, settings: Settings) -> str:
-    way = "gradient checkpointing" if plan.gradient_checkpointing else "shared prompts"
+    way = f"with{'' if plan.gradient_checkpointing else 'out'} gradient checkpointing"
     how = f"micro-batches of up to {plan.micro_batch_tokens} tokens, {way}"
     if not plan.fits:
         return f"that is with the least: {how}"

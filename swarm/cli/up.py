@@ -284,7 +284,7 @@ async def _run(
     jobs: Jobs | None = None,
 ) -> int:
     """Runs the nodes and what is beside them to their end. Returns the exit code."""
-    async with _supervisor(swarm, jobs) as supervisor:
+    async with _supervisor(swarm.settings, children, jobs) as supervisor:
         surviving = Surviving()
         pause = supervisor.heard if swarm.settings.sparing else short_pause
         progress = UpProgress(run, swarm, surviving, pause)
@@ -320,15 +320,17 @@ async def _run(
 
 
 @asynccontextmanager
-async def _supervisor(swarm: LocalSwarm, jobs: Jobs | None) -> AsyncIterator[Supervisor | Jobs]:
-    """Yields who starts and ends the nodes. Several workers of this machine share what they import, where that can
-    be."""
+async def _supervisor(
+    settings: Settings, children: Sequence[DaemonChild], jobs: Jobs | None
+) -> AsyncIterator[Supervisor | Jobs]:
+    """Yields who starts and ends the nodes. Several processes of workers share what they import, where that can be."""
+    of_workers = sum(child.role != "coordinator" for child in children)
     if jobs:
         yield jobs
-    elif swarm.processes == 1 or len(swarm.workers) < 2 or not can_fork([swarm.settings.device]):
+    elif of_workers < 2 or not can_fork([settings.device]):
         yield Supervisor(os.environ)
     else:
-        async with fork_server(without_settings(os.environ)) as forks:
+        async with fork_server(without_settings(os.environ), of_workers) as forks:
             yield Supervisor(os.environ, forks)
 
 

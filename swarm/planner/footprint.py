@@ -27,7 +27,7 @@ from swarm.errors import ModelError
 from swarm.planner.shape import ModelShape
 
 TABLE = "assets/footprints.json"
-_FORM = 3
+_FORM = 4
 """Form of what is remembered."""
 _TIMEOUT_S = 300.0
 
@@ -37,7 +37,7 @@ class MicroBatch:
     """The largest micro-batch of an update."""
 
     prompts: int
-    """Prompts that run once for all their rows; 0 where each row repeats its own."""
+    """Prompts, each of which runs once for all its rows."""
     rows: int
     prompt_tokens: int
     new_tokens: int
@@ -45,7 +45,7 @@ class MicroBatch:
     @property
     def positions(self) -> int:
         """Returns token positions in the forward pass."""
-        return self.prompts * self.prompt_tokens + self.rows * (self.new_tokens + self._repeated)
+        return self.prompts * self.prompt_tokens + self.rows * self.new_tokens
 
     @property
     def keys(self) -> int:
@@ -56,11 +56,7 @@ class MicroBatch:
     def pairs(self) -> int:
         """Returns pairs of query and key."""
         length = self.prompt_tokens + self.new_tokens
-        return self.prompts * self.prompt_tokens**2 + self.rows * (self.new_tokens + self._repeated) * length
-
-    @property
-    def _repeated(self) -> int:
-        return 0 if self.prompts else self.prompt_tokens
+        return self.prompts * self.prompt_tokens**2 + self.rows * self.new_tokens * length
 
 
 class Linear(msgspec.Struct, frozen=True, array_like=True):
@@ -92,7 +88,7 @@ class Peak(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Way(msgspec.Struct, frozen=True, array_like=True):
-    """One way of training: with shared prompts, or with gradient checkpointing."""
+    """One way of training: activations are kept, or recomputed."""
 
     forward: Peak
     backward: Peak
@@ -105,7 +101,7 @@ class Way(msgspec.Struct, frozen=True, array_like=True):
 class Footprint(msgspec.Struct, frozen=True):
     """Holds the activations of a model, and how many numbers its adapter has."""
 
-    shared: Way
+    kept: Way
     checkpointed: Way
     reading: Peak = Peak(NO_BYTES, NO_BYTES)
     """Activations of reading prompts before the first token is written, with the cache that comes of it."""

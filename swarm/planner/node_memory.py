@@ -134,7 +134,7 @@ def node_memory(
     """
     shape, footprint = model
     half = computes_in_half(settings, device)
-    batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
+    batch = worst_micro_batch(shape, settings, micro_batch_tokens, talk=talk)
     static = has_static_buffers(settings.decoding, on_gpu=device.is_gpu)
     rows = together * settings.most_local_groups * settings.generations
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
@@ -155,7 +155,7 @@ def node_memory(
         + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
         buffers=cache + _FP32 * row_bucket(rows) * shape.vocabulary if static else 0,
         generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)),
-        activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers),
+        activations=(footprint.checkpointed if checkpointing else footprint.kept).bytes(batch, shape.layers),
         logits=_logits_bytes(shape, batch),
         kept={title: number * fp32_trained for title, number in copies.items()},
         snapshot=(3 + sum(copies.values())) * fp32_trained,
@@ -197,14 +197,11 @@ def _shown_tokens(settings: Settings) -> int:
 
 
 def worst_micro_batch(
-    shape: ModelShape, settings: Settings, micro_batch_tokens: int, *, share_prompts: bool, talk: Talk = ONE_TURN
+    shape: ModelShape, settings: Settings, micro_batch_tokens: int, *, talk: Talk = ONE_TURN
 ) -> MicroBatch:
     """Returns the largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
     prompt, new = lengths(shape, settings, talk)
     group, all_rows = settings.generations, settings.total_groups * settings.generations
-    if not share_prompts:
-        rows = max(1, min(all_rows, micro_batch_tokens // (prompt + new)))
-        return MicroBatch(prompts=0, rows=rows, prompt_tokens=prompt, new_tokens=new)
     whole = micro_batch_tokens // (prompt + group * new)
     rest = max(0, micro_batch_tokens - whole * (prompt + group * new) - prompt) // new
     rows = max(1, min(all_rows, whole * group + rest))

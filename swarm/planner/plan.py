@@ -116,11 +116,10 @@ def choose(
     processes: int | None,
     talk: Talk = ONE_TURN,
 ) -> Plan:
-    """Returns the fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of
+    """Returns the fastest settings that fit: without gradient checkpointing, else with it; the largest micro-batch of
     either.
 
-    Checkpointing runs a prompt anew for each of its completions, and all of it once more, and no micro-batch of shared
-    prompts costs as much, however small. If nothing fits, the plan is that of the least memory, with `fits` False.
+    Checkpointing runs all of it once more, and no micro-batch costs as much, however small. If nothing fits, the plan is that of the least memory, with `fits` False.
 
     Args:
         models: those that nodes are dealt in turn.

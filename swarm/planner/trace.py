@@ -16,7 +16,7 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from swarm.config import load_settings
 from swarm.planner.footprint import Footprint, Linear, MicroBatch, Peak, Way
-from swarm.policy.batch import BatchRow, TensorBatch, stack_rows
+from swarm.policy.attention import use_attention
+from swarm.policy.batch import BatchRow
 from swarm.policy.forward import hidden_states
 from swarm.policy.gradient import enable_checkpointing
 from swarm.policy.hub import cached_folder
@@ -39,6 +40,7 @@ from swarm.policy.model import LanguageModel, disable_dropout
 from swarm.policy.model_files import resolve_model
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import LoraConfig, lora_config
+from swarm.policy.stack import stack_rows
 
 _SIZES = ((4, 64, 64, 32), (8, 96, 256, 32), (4, 64, 64, 256), (16, 256, 64, 32), (4, 64, 300, 256))
 """(prompts, rows, prompt tokens, new tokens) of the micro-batches that are traced."""
@@ -99,16 +101,17 @@ def trace(
     if is_adapter(source):
         source = Path(resolve_model(adapter_of(source).base_model_name_or_path))
     config = AutoConfig.from_pretrained(str(source), token=hub_token, trust_remote_code=False)
-    shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
-    plain = [replace(batch, prompts=0) for batch in shared[1:]]
+    updates = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     read = [MicroBatch(prompts=k, rows=0, prompt_tokens=p, new_tokens=0) for k, p in _READ]
     shallow, deep = (Traced(config, layers=_LAYERS + more, bf16=bf16, eager=eager, lora=lora) for more in (0, 1))
     ends_read = [(shallow.reading(batch), deep.reading(batch)) for batch in read]
-    ends_shared = [(shallow.peaks(batch), deep.peaks(batch)) for batch in shared]
-    ends_plain = [(shallow.peaks(batch), deep.peaks(batch)) for batch in plain]  # last: they switch recomputing on
+    kept = [(shallow.peaks(batch), deep.peaks(batch)) for batch in updates]
+    shallow.recompute()
+    deep.recompute()
+    recomputed = [(shallow.peaks(batch), deep.peaks(batch)) for batch in updates]
     return Footprint(
-        shared=_way(shared, ends_shared),
-        checkpointed=_way(plain, ends_plain),
+        kept=_way(updates, kept),
+        checkpointed=_way(updates, recomputed),
         reading=_peak(read, ends_read),
         adapter=_adapter_numbers(config, lora) if lora else 0,
     )
@@ -136,7 +139,7 @@ def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Pea
 
 
 def _fit(batches: Sequence[MicroBatch], values: Sequence[int]) -> Linear:
-    """Least squares. Where rows repeat their prompts keys are positions: of equal solutions that of least norm."""
+    """Least squares; of equal solutions that of least norm."""
     terms = torch.tensor([[1, b.positions, b.keys, b.pairs] for b in batches], dtype=torch.float64)
     scale = terms.amax(dim=0)
     target = torch.tensor(values, dtype=torch.float64)
@@ -162,6 +165,7 @@ class Traced:
             dtype = torch.bfloat16 if bf16 and lora else torch.float32  # as load_model has it
             module = kind(config, dtype=dtype, attn_implementation=implementation).eval()
             disable_dropout(module)
+            packs = use_attention(module)
             base = AdaptedBase("traced", module, lora.targets) if lora else None
             adapter = Adapter(base, lora, device=torch.device("cpu"), seed=0) if base and lora else None
             trained = adapter.parameters().values() if adapter else module.parameters()
@@ -183,6 +187,7 @@ class Traced:
             context=2**31,
             max_new_tokens=1,
             tokenizer_digest="",
+            packs=packs,
             base=base,
             adapter=adapter,
         )
@@ -198,18 +203,19 @@ class Traced:
                 self._model.hidden(ids, mask=mask, positions_B_T=positions, cache=DynamicCache())
                 return gauge.take_peak()
 
+    def recompute(self) -> None:
+        """Recompute activations from now on."""
+        enable_checkpointing(self._model)
+        self._model.module.train()
+
     def peaks(self, batch: MicroBatch) -> tuple[int, int]:
-        """Returns the highest points of forward and backward pass, bytes; batches without shared prompts have to come
-        last."""
-        model, tensors = self._model, stack_rows(_rows(batch), self._model)
-        if not batch.prompts and not model.module.training:
-            enable_checkpointing(model)
-            model.module.train()
+        """Returns the highest points of forward and backward pass, bytes."""
+        model, tensors = self._model, stack_rows(_rows(batch), self._model).forward
         with self._mode:
             gauge = LiveBytes([*self._weights, *model.module.buffers()])
             tensors = _without_data(tensors, self._mode)
             with gauge, model.autocast(), model.adapted():
-                hidden_M_D = hidden_states(model, tensors, share_prompts=batch.prompts > 0)
+                hidden_M_D = hidden_states(model, tensors)
                 forward = gauge.take_peak()
                 torch.autograd.backward(hidden_M_D, torch.ones_like(hidden_M_D))
                 return forward, gauge.take_peak()
@@ -221,11 +227,10 @@ def _drop_gradient(parameter: Tensor) -> None:
 
 def _rows(batch: MicroBatch) -> list[BatchRow]:
     """Returns all of full length, but for every other prompt, so that there is padding to be masked."""
-    groups = batch.prompts or 2
     return [
         BatchRow(
-            group=n % groups,
-            prompt_ids=(0,) * (batch.prompt_tokens - n % groups % 2),
+            group=n % batch.prompts,
+            prompt_ids=(0,) * (batch.prompt_tokens - n % batch.prompts % 2),
             token_ids=(0,) * batch.new_tokens,
             written=range(batch.new_tokens),
             advantage=1.0,
@@ -236,11 +241,15 @@ def _rows(batch: MicroBatch) -> list[BatchRow]:
     ]
 
 
-def _without_data(batch: TensorBatch, mode: FakeTensorMode) -> TensorBatch:
-    def emptied(part: Any) -> dict[str, Any]:
-        return {name: mode.from_tensor(value) for name, value in vars(part).items() if isinstance(value, Tensor)}
-
-    return replace(batch, prompts=replace(batch.prompts, **emptied(batch.prompts)), **emptied(batch))
+def _without_data(part: Any, mode: FakeTensorMode) -> Any:
+    """Returns the same with tensors without data, at any depth of dataclasses and lists."""
+    if isinstance(part, Tensor):
+        return mode.from_tensor(part)
+    if isinstance(part, list):
+        return [_without_data(one, mode) for one in part]
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{name: _without_data(value, mode) for name, value in vars(part).items()})
+    return part
 
 
 if __name__ == "__main__":

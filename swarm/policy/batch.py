@@ -1,13 +1,10 @@
-"""Tokenizes training groups, packs their rows into micro-batches, and pads these to tensors.
+"""Tokenizes training groups: rows of token ids, of which stack.py makes tensors.
 
-    TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ TensorBatch
+    TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──(stack)──▶ micro-batches
 
 End-of-text is part of the loss: own completions carry the sampled one, finished external ones get the model's, cut ones
 have none. A conversation is one row: what the environment said in it is read as context, like a prompt, and is no token
-of the completion for anything that counts, weighs or learns. Prompts are padded on the left and what follows them on
-the right, so that every sequence is contiguous and its completion begins in one column.
-
-Sizes: K prompts of up to P tokens, N rows of up to T tokens behind them, M of these that a model wrote.
+of the completion for anything that counts, weighs or learns.
 
 answer_tokens finds which tokens of a text are those of its answer.
 
@@ -26,13 +23,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from typing import NamedTuple
-
-import torch
-from torch import Tensor
 
 from swarm.instruction import OURS, Asking, answer_span
 from swarm.policy.model import LanguageModel
@@ -41,9 +35,6 @@ from swarm.types import Completion, TrainGroup, Turn
 
 EXTERNAL_LENGTHS = 4
 """A stranger's completion may be so many times as long as the own longest: a row is the least that memory must hold."""
-_BLOCK_COST = {"cpu": 48, "cuda": 1024}
-"""What one more block costs, in token positions: the time of a pass that does nothing. Measured on the CPU with models
-of 1 M and 30 M parameters; on a GPU, estimated as the time to launch the kernels of a 0.5 B one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,72 +88,6 @@ class Encoded:
         )
 
 
-@dataclass(frozen=True)
-class PaddedPrompts:
-    """K prompts, padded on the left."""
-
-    ids: Tensor
-    """[K, P]."""
-    mask: Tensor
-    """bool [K, P], False on padding."""
-    positions: Tensor
-    """[K, P], 0 at each prompt's first token."""
-
-    @property
-    def lengths(self) -> Tensor:
-        """Returns tokens of each prompt, [K]."""
-        return self.mask.sum(dim=1)
-
-
-class Block(NamedTuple):
-    """Rows start to stop, with at most `width` tokens behind their prompts."""
-
-    start: int
-    stop: int
-    width: int
-
-    @property
-    def rows(self) -> slice:
-        """Returns the slice of these rows."""
-        return slice(self.start, self.stop)
-
-
-@dataclass(frozen=True)
-class TensorBatch:
-    """The tensors of one forward and backward pass."""
-
-    prompts: PaddedPrompts
-    prompt_of_row: Tensor
-    """[N], index of each row's prompt."""
-    completion_ids: Tensor
-    """[N, T], what follows the prompts."""
-    token_ids: Tensor
-    """[M], what models wrote of it, row after row."""
-    lengths: Tensor
-    """[N], how many of these each row has."""
-    completion_of_token: Tensor
-    """[M], the index of each token's row."""
-    place_of_token: Tensor
-    """[M], the token's place in its row, 0 to T - 1."""
-    advantages: Tensor
-    """[M], of each token's completion."""
-    own: Tensor
-    """bool [M], the token is this policy's own."""
-    behaviour_logprobs: Tensor
-    """[M], under the policy that wrote the token, NaN where unknown."""
-    learned: Tensor | None
-    """bool [M], the token may be learned from; None: all may."""
-    blocks: list[Block]
-    """The rows, parted where their lengths differ enough for separate padding to pay."""
-    first_token: list[int]
-    """N + 1 numbers: where each row's tokens begin among the M."""
-
-    def token_places(self, block: Block, *, width: int, before: int = 0) -> Tensor:
-        """[m], where the tokens of a block are in its rows, laid end to end, of `before` columns and then theirs."""
-        tokens = slice(self.first_token[block.start], self.first_token[block.stop])
-        return (self.completion_of_token[tokens] - block.start) * width + before + self.place_of_token[tokens]
-
-
 def encode_groups(
     groups: Sequence[TrainGroup],
     model: LanguageModel,
@@ -203,89 +128,6 @@ def encode_groups(
             if spoken.written and (all_rows or advantage != 0):
                 rows.append(BatchRow(index, prompt_ids, *spoken, advantage, not group.external, logprobs, learned))
     return Encoded(len(groups), rows, tokens, written, too_long, squares)
-
-
-def split_rows(rows: Sequence[BatchRow], *, max_positions: int, share_prompts: bool) -> Iterator[list[BatchRow]]:
-    """Pack rows into micro-batches of at most max_positions padded token positions; a longer row goes alone.
-
-    Prompts of similar length come together, a group's rows stay together as far as they fit, and the rows of each
-    micro-batch are ordered by the length of their completions.
-    """
-
-    def by_length(row: BatchRow) -> int:
-        return len(row.token_ids)
-
-    part: list[BatchRow] = []
-    for row in sorted(rows, key=lambda row: (len(row.prompt_ids), row.group, len(row.token_ids))):
-        if part and padded_positions([*part, row], share_prompts) > max_positions:
-            yield sorted(part, key=by_length)
-            part = []
-        part.append(row)
-    if part:
-        yield sorted(part, key=by_length)
-
-
-def padded_positions(rows: Sequence[BatchRow], share_prompts: bool) -> int:
-    """Returns token positions of the rows as one micro-batch, padding included."""
-    prompt, completion = max(len(row.prompt_ids) for row in rows), max(len(row.token_ids) for row in rows)
-    if share_prompts:
-        return prompt * len({row.group for row in rows}) + completion * len(rows)
-    return (prompt + completion) * len(rows)
-
-
-def stack_rows(rows: Sequence[BatchRow], model: LanguageModel) -> TensorBatch:
-    """Pad rows, ordered by the length of their completions, into tensors on the model's device."""
-    prompts = {row.group: row.prompt_ids for row in rows}
-    index = {group: k for k, group in enumerate(prompts)}
-    lengths = [len(row.written) for row in rows]
-    longest, length_N = len(rows[-1].token_ids), torch.tensor(lengths)
-    padded = [[*row.token_ids, *[model.pad_id] * (longest - len(row.token_ids))] for row in rows]
-    advantage_N = torch.tensor([row.advantage for row in rows], dtype=torch.float32)
-    own_N = torch.tensor([row.own for row in rows])
-    learned = [one for row in rows for one in row.learned or [True] * len(row.written)]
-    behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.written)]
-    return TensorBatch(
-        prompts=pad_prompts(list(prompts.values()), model),
-        prompt_of_row=torch.tensor([index[row.group] for row in rows], device=model.device),
-        completion_ids=torch.tensor(padded, device=model.device),
-        token_ids=torch.tensor([token for row in rows for token in row.written_ids], device=model.device),
-        lengths=length_N.to(model.device),
-        completion_of_token=torch.arange(len(rows)).repeat_interleave(length_N).to(model.device),
-        place_of_token=torch.tensor([place for row in rows for place in row.written], device=model.device),
-        advantages=advantage_N.repeat_interleave(length_N).to(model.device),
-        own=own_N.repeat_interleave(length_N).to(model.device),
-        behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=model.device),
-        learned=None if all(learned) else torch.tensor(learned, device=model.device),
-        first_token=[0, *accumulate(lengths)],
-        blocks=length_blocks(
-            [len(row.token_ids) for row in rows],
-            block_cost=_BLOCK_COST.get(model.device.type, _BLOCK_COST["cuda"]),
-        ),
-    )
-
-
-def length_blocks(lengths: Sequence[int], *, block_cost: int, start: int = 0) -> list[Block]:
-    """Part ascending lengths in halves, again and again, as long as that saves more padding than a block costs."""
-    half = len(lengths) // 2
-    if half * (lengths[-1] - lengths[half - 1]) <= block_cost:
-        return [Block(start, start + len(lengths), lengths[-1])]
-    return [
-        *length_blocks(lengths[:half], block_cost=block_cost, start=start),
-        *length_blocks(lengths[half:], block_cost=block_cost, start=start + half),
-    ]
-
-
-def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> PaddedPrompts:
-    """Left-pad K prompts into tensors on the model's device."""
-    longest = max(map(len, prompts))
-    ids_K_P = torch.tensor([[*[model.pad_id] * (longest - len(ids)), *ids] for ids in prompts])
-    length_K = torch.tensor([len(ids) for ids in prompts])
-    position_K_P = torch.arange(longest) - (longest - length_K)[:, None]
-    return PaddedPrompts(
-        ids=ids_K_P.to(model.device),
-        mask=(position_K_P >= 0).to(model.device),
-        positions=position_K_P.clamp(min=0).to(model.device),
-    )
 
 
 class _Read(NamedTuple):

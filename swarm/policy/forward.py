@@ -1,11 +1,6 @@
 """Passes of the model: prompts read once, log-probs of completions to train on, one more token to sample.
 
-Of the log-probs there are two ways to the same numbers and gradients:
-
-    shared  prompts ──once──▶ KV cache ──repeat per row──▶ completions attend to it; gradients flow through the cache
-    plain   each row is one sequence, prompt + completion; what gradient checkpointing needs
-
-Sizes as in batch.py: K prompts, N rows, M real completion tokens; n rows of one block with m tokens, hidden size D.
+Sizes: K prompts of up to P tokens, B sequences of T places, M tokens that models wrote, hidden size D.
 
 DynamicDecoding samples on a cache that grows by a column per token and loses the rows that finish: the least
 arithmetic, and the best choice where launching an operation costs nothing, on the CPU. There are G completions to each
@@ -14,7 +9,6 @@ prompt, R = K x G rows, of which L are live, and V entries of the vocabulary.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,9 +18,10 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from swarm.policy.batch import Block, PaddedPrompts, TensorBatch, pad_prompts
+from swarm.policy.attention import packed
 from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
 from swarm.policy.model import LanguageModel
+from swarm.policy.stack import PaddedPrompts, Pass, TensorBatch, pad_prompts
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,92 +44,36 @@ def prefill(
 ) -> Prefilled:
     """Read each prompt once, padded on the left, and begin group_size rows for each; where several adapters are used,
     each prompt is read by its own."""
-    padded = pad_prompts(prompts, model)
-    cache, last_K_1_D = _read_prompts(model, padded, owner_K)
+    padded, cache = pad_prompts(prompts, model), DynamicCache()
+    hidden_K_P_D = model.hidden(
+        padded.ids, mask=padded.mask, positions_B_T=padded.positions, cache=cache, owner_B=owner_K
+    )
     row_R = torch.arange(len(prompts), device=model.device).repeat_interleave(group_size)
     owner_R = None if owner_K is None else owner_K[row_R]
-    return Prefilled(padded, cache, model.logits(last_K_1_D[:, 0])[row_R], row_R, owner_R)
+    return Prefilled(padded, cache, model.logits(hidden_K_P_D[:, -1])[row_R], row_R, owner_R)
 
 
-def _read_prompts(
-    model: LanguageModel, prompts: PaddedPrompts, owner_K: Tensor | None = None
-) -> tuple[DynamicCache, Tensor]:
-    """Returns the cache of K rows and P columns, and each prompt's last hidden state [K, 1, D]."""
-    cache = DynamicCache()
-    hidden_K_P_D = model.hidden(
-        prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache, owner_B=owner_K
-    )
-    return cache, hidden_K_P_D[:, -1:]
-
-
-def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float, share_prompts: bool) -> Tensor:
-    """Returns fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
+def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float) -> Tensor:
+    """Returns fp32 log-probs [M] at the temperature, row after row, of the tokens that models wrote."""
     with model.autocast():  # one region around all parts casts the weights once
-        hidden_M_D = hidden_states(model, batch, share_prompts=share_prompts)
+        hidden_M_D = hidden_states(model, batch.forward)
         if head := LinearHead.of(model):
             return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature)
         return chosen_logprobs(hidden_M_D, batch.token_ids, head=model.logits, temperature=temperature)
 
 
-def hidden_states(model: LanguageModel, batch: TensorBatch, *, share_prompts: bool) -> Tensor:
-    """Hidden states [M, D] that predict each completion token, row after row."""
-    if not share_prompts:
-        return torch.cat([_plain_hidden(model, batch, block) for block in batch.blocks])
-    cache, last_K_1_D = _read_prompts(model, batch.prompts)
-    return torch.cat([_shared_hidden(model, batch, block, cache, last_K_1_D) for block in batch.blocks])
+def hidden_states(model: LanguageModel, forward: Pass) -> Tensor:
+    """Returns the hidden states [M, D] that predict each of these tokens."""
+    with packed(forward.packing):
+        hidden_B_T_D = model.hidden(forward.ids, mask=forward.mask, positions_B_T=forward.positions)
+    return hidden_B_T_D.flatten(0, 1).index_select(0, forward.predicting)
 
 
 def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
-    """Make row n of the cache what row index_N[n] was; rows may repeat, and gradients flow back."""
+    """Make row n of the cache what row index_N[n] was; rows may repeat."""
     for layer in cache.layers:
         layer.keys = layer.keys.index_select(0, index_N)
         layer.values = layer.values.index_select(0, index_N)
-
-
-def _shared_hidden(
-    model: LanguageModel, batch: TensorBatch, block: Block, read: DynamicCache, last_K_1_D: Tensor
-) -> Tensor:
-    """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next. The
-    cache `read` stays as it is."""
-    prompt_of_row_n = batch.prompt_of_row[block.rows]
-    first_n_1_D = last_K_1_D.index_select(0, prompt_of_row_n)
-    if block.width == 1:
-        return first_n_1_D[:, 0]
-    cache = copy.copy(read)
-    cache.layers = [copy.copy(layer) for layer in read.layers]
-    select_rows(cache, prompt_of_row_n)
-    mask, positions_n_t = _completion_frame(batch, block)
-    inputs_n_t = batch.completion_ids[block.rows, : block.width - 1]  # the last token predicts nothing that is trained
-    rest_n_t_D = model.hidden(inputs_n_t, mask=mask, positions_B_T=positions_n_t, cache=cache)
-    hidden_nT_D = torch.cat([first_n_1_D, rest_n_t_D], dim=1).flatten(0, 1)
-    return hidden_nT_D.index_select(0, batch.token_places(block, width=block.width))
-
-
-def _plain_hidden(model: LanguageModel, batch: TensorBatch, block: Block) -> Tensor:
-    """Returns the same from one forward pass over prompt + completion of each row."""
-    prompts, prompt_of_row_n = batch.prompts, batch.prompt_of_row[block.rows]
-    mask, positions_n_t = _completion_frame(batch, block)
-    hidden_n_S_D = model.hidden(
-        torch.cat([prompts.ids[prompt_of_row_n], batch.completion_ids[block.rows, : block.width - 1]], dim=1),
-        mask=mask,
-        positions_B_T=torch.cat([prompts.positions[prompt_of_row_n], positions_n_t], dim=1),
-    )
-    length = hidden_n_S_D.shape[1]
-    places_m = batch.token_places(block, width=length, before=length - block.width)
-    return hidden_n_S_D.flatten(0, 1).index_select(0, places_m)
-
-
-def _completion_frame(batch: TensorBatch, block: Block) -> tuple[Tensor, Tensor]:
-    """Mask [n, P + t] over prompt and completion, and positions [n, t] of the completion's inputs, t = width - 1.
-
-    The completion's right padding needs no masking: causal attention never looks at it from a real token.
-    """
-    prompt_of_row_n = batch.prompt_of_row[block.rows]
-    prompt_mask_n_P = batch.prompts.mask[prompt_of_row_n]
-    ones_n_t = prompt_mask_n_P.new_ones(len(prompt_of_row_n), block.width - 1)
-    length_n = batch.prompts.lengths[prompt_of_row_n]
-    positions_n_t = length_n[:, None] + torch.arange(block.width - 1, device=length_n.device)
-    return torch.cat([prompt_mask_n_P, ones_n_t], dim=1), positions_n_t
 
 
 class DynamicDecoding:

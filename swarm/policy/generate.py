@@ -21,10 +21,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from swarm.policy.decode import Decoding
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import decode_completion
+
+_BLOCK = 256
+"""Tokens that are summed up together."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +46,40 @@ def draw_tokens(logits_L_V: Tensor, uniform_L: Tensor, sampling: Sampling) -> tu
     if sampling.temperature != 1:
         logits_L_V = logits_L_V / sampling.temperature
     logprob_L_V = logits_L_V.log_softmax(dim=1)
+    in_blocks = logits_L_V.is_cuda and logits_L_V.shape[1] > 16 * _BLOCK
     weight_L_V = truncate(logprob_L_V.exp(), sampling)
-    cumulative_L_V = weight_L_V.cumsum(dim=1, dtype=torch.float64)
-    total_L_1 = cumulative_L_V[:, -1:]
-    # Rounding could lift u x total to total itself, behind the last token that has any weight.
-    below_total_L_1 = torch.nextafter(total_L_1, torch.zeros_like(total_L_1))
-    point_L_1 = torch.minimum(uniform_L[:, None] * total_L_1, below_total_L_1)
-    token_L_1 = torch.searchsorted(cumulative_L_V, point_L_1, right=True)
-    token_L_1 = token_L_1.clamp(max=logits_L_V.shape[1] - 1)  # of NaN logits, which the caller finds by their log-prob
+    token_L_1 = invert(weight_L_V, uniform_L[:, None], _BLOCK if in_blocks else None)
     return token_L_1.squeeze(1), logprob_L_V.gather(1, token_L_1).squeeze(1)
+
+
+def invert(weight_L_V: Tensor, uniform_L_1: Tensor, block: int | None = None) -> Tensor:
+    """Returns [L, 1]: the first token up to which the weights sum to more than the share uniform_L_1 of all of them.
+
+    Args:
+        block: sum up so many tokens at a time, and then those of the block that is met. A sum that grows token by token
+            is one long chain for each row on a GPU; a CPU has nothing better to do.
+    """
+    rows, vocabulary = weight_L_V.shape
+    if block is None:
+        sum_L_V = weight_L_V.cumsum(dim=1, dtype=torch.float64)
+        return _first_beyond(sum_L_V, uniform_L_1 * sum_L_V[:, -1:])
+    weight_L_B_b = pad(weight_L_V, (0, -vocabulary % block)).view(rows, -1, block)
+    sum_L_B = weight_L_B_b.sum(dim=2, dtype=torch.float64).cumsum(dim=1)
+    point_L_1 = uniform_L_1 * sum_L_B[:, -1:]
+    block_L_1 = _first_beyond(sum_L_B, point_L_1)
+    before_L_1 = pad(sum_L_B, (1, 0)).gather(1, block_L_1)
+    weight_L_b = weight_L_B_b.take_along_dim(block_L_1[:, :, None], dim=1).squeeze(1)
+    place_L_1 = _first_beyond(weight_L_b.cumsum(dim=1, dtype=torch.float64), point_L_1 - before_L_1)
+    return (block_L_1 * block + place_L_1).clamp(max=vocabulary - 1)
+
+
+def _first_beyond(sum_L_n: Tensor, point_L_1: Tensor) -> Tensor:
+    """Returns [L, 1]: the first place whose sum is above the point."""
+    total_L_1 = sum_L_n[:, -1:]
+    # Rounding could lift the point to the total itself, behind the last place that has any weight.
+    below_total_L_1 = torch.nextafter(total_L_1, torch.zeros_like(total_L_1))
+    place_L_1 = torch.searchsorted(sum_L_n, torch.minimum(point_L_1, below_total_L_1), right=True)
+    return place_L_1.clamp(max=sum_L_n.shape[1] - 1)  # of NaN logits, which the caller finds by their log-prob
 
 
 def truncate(prob_L_V: Tensor, sampling: Sampling) -> Tensor:

@@ -40,11 +40,12 @@ from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_es
 from swarm.algo.registry import loss
 from swarm.errors import ModelError
 from swarm.logs import get_logger
-from swarm.policy.batch import BatchRow, TensorBatch, padded_positions, split_rows, stack_rows
+from swarm.policy.batch import BatchRow
 from swarm.policy.device import Halvings, MemoryBudget
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.stack import TensorBatch, positions_of, split_rows, stack_rows
 from swarm.types import GradientEstimate
 
 logger = get_logger(__name__)
@@ -95,7 +96,6 @@ class GradientSum:
         self._loss = loss(config.loss)
         self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._floors = config.options.floors
-        self._shares_prompts = config.shares_prompts
         self._reference = _reference(model) if config.kl_weight > 0 else None
         self.loss_scale = _LOSS_SCALE if model.autocast_dtype is torch.float16 else 1.0
         self.budget = MemoryBudget("training", config.micro_batch_tokens, halvings)
@@ -146,12 +146,12 @@ class GradientSum:
                 self._restart()
                 pending = self._rows
             self._torn = True
-            for part in split_rows(pending, max_positions=max_positions, share_prompts=self._shares_prompts):
+            for part in split_rows(pending, max_positions=max_positions, packs=self._model.packs):
                 self._backward(part, old_logprobs)
             self._torn = False
 
         longest = max(len(row.prompt_ids) + len(row.token_ids) for row in self._rows)
-        whole = padded_positions(self._rows, self._shares_prompts)
+        whole = positions_of(self._rows, packs=self._model.packs)
         with self._recomputing(), self._model.adapted():
             self.budget.run(attempt, floor=longest, whole=whole)
             while self.loss_scale > 1 and not self._is_finite():
@@ -241,14 +241,12 @@ class GradientSum:
         self.praised.update((row, total) for row, total in zip(rows, sum_N.unbind(), strict=True) if _praised(row))
 
     def _logprobs(self, model: LanguageModel, batch: TensorBatch) -> Tensor:
-        return completion_logprobs(
-            model, batch, temperature=self._config.temperature, share_prompts=self._shares_prompts
-        )
+        return completion_logprobs(model, batch, temperature=self._config.temperature)
 
     @contextmanager
     def _recomputing(self) -> Iterator[None]:
         """Training mode where activations are checkpointed: transformers recomputes in that alone."""
-        if self._shares_prompts:
+        if not self._config.gradient_checkpointing:
             yield
             return
         self._model.module.train()

@@ -1,11 +1,10 @@
 """Tries a model out once it is loaded: it has to compute here what transformers computes, or it is refused.
 
     two prompts of unlike length ─┬▶ transformers' own pass: side by side, unpadded, no cache ─▶ log-probs ─┐
-                                  ├▶ padded, into a cache ─┬▶ sampling: a row ends on the way ─▶ log-probs ─┼▶ verdict
-                                  │                        └▶ training, behind shared prompts ─▶ log-probs ─┤
-                                  └▶ training, each row by itself, padded ─────────────────────▶ log-probs ─┘
+                                  ├▶ padded, into a cache ─▶ sampling: a row ends on the way ──▶ log-probs ─┼▶ verdict
+                                  └▶ training, packed ─────────────────────────────────────────▶ log-probs ─┘
 
-Of the two kinds of training pass those are tried that the node trains with.
+A model that trains otherwise when its rows are packed has them padded instead, and is tried again.
 
 In fp32 they are equal up to the order of additions. Weights that are held in less are allowed their own noise: how far
 transformers' own pass moves when a row stands alone, and what their dtype rounds off. A start waits for all of it, so
@@ -15,7 +14,7 @@ Sizes: B sequences of T tokens, M tokens behind the prompts, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle, islice
@@ -26,15 +25,17 @@ from torch import Tensor
 
 from swarm.errors import ModelError
 from swarm.harmless import printable
-from swarm.policy.batch import BatchRow, stack_rows
+from swarm.logs import get_logger
+from swarm.policy.batch import BatchRow
 from swarm.policy.decode import logits_while_writing
 from swarm.policy.forward import DynamicDecoding, completion_logprobs
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion
+from swarm.policy.stack import stack_rows
+
+logger = get_logger(__name__)
 
 _TEXT = "One plus one is two, and the quick brown fox jumps over the lazy dog."
-TRAINING = {"shared": "where its prompts are read once for all completions", "plain": "where it is trained"}
-"""Both kinds of training pass, by their names in forward.py; a refusal says where log-probs are others."""
 _Lengths = tuple[tuple[int, int], tuple[int, int]]
 """Tokens of each prompt, and of what follows each. The first sequence without its last token is as long as the second,
 and its completion ends first."""
@@ -85,11 +86,25 @@ def verdict(gaps: Mapping[str, Gap], *, noise: float | None, rounding: float) ->
     return ""
 
 
-def refuse_unlike(model: LanguageModel, training: Collection[str] = tuple(TRAINING)) -> None:
+def tried_out(model: LanguageModel, *, trains: bool = True) -> LanguageModel:
+    """Returns the model as it can be used: with packed rows, or else with padded ones. Raises as refuse_unlike."""
+    try:
+        refuse_unlike(model, trains=trains)
+    except ModelError as error:
+        if not (trains and model.packs):
+            raise
+        padding = replace(model, packs=False)
+        refuse_unlike(padding)
+        logger.info("model.not_packed", model=model.name, reason=str(error))
+        return padding
+    return model
+
+
+def refuse_unlike(model: LanguageModel, *, trains: bool = True) -> None:
     """Refuse a model that does not compute here what transformers computes, before anything is learned from it.
 
     Args:
-        training: the kinds of training pass that it is used in, of TRAINING; none: it only samples.
+        trains: False: it only samples.
 
     Raises:
         ModelError: its log-probs are others, or it cannot be run at all.
@@ -100,7 +115,10 @@ def refuse_unlike(model: LanguageModel, training: Collection[str] = tuple(TRAINI
     with _bounded(model, "transformers' own pass over a few tokens fails"):
         expected_M, spread, noise = _expected(exact, prompts, completions)
     with _bounded(model, "it fails where prompts are padded and kept in a cache"):
-        found = _found(exact, prompts, completions, training)
+        found = {"while it samples": _sampling(exact, prompts, completions)}
+    if trains:
+        with _bounded(model, "it fails where it is trained"):
+            found["where it is trained"] = _training(exact, prompts, completions)
     gaps = {way: _gap(logprob_M, expected_M, spread) for way, logprob_M in found.items()}
     rounding = _ROUNDING[exact.autocast_dtype] if exact.autocast_dtype else 0.0
     if problem := verdict(gaps, noise=noise if coarse else None, rounding=rounding):
@@ -187,25 +205,16 @@ def _gap(found_M: Tensor, expected_M: Tensor, spread: float) -> Gap:
 
 
 @torch.no_grad()
-def _found(
-    model: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    completions: Sequence[Sequence[int]],
-    training: Collection[str],
-) -> dict[str, Tensor]:
-    """Returns log-probs [M] as swarm computes them, by where it does."""
+def _training(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
+    """Returns log-probs [M] as they are in training."""
     rows = [
         BatchRow(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
         for group, (prompt, rest) in enumerate(zip(prompts, completions, strict=True))
     ]
-    batch = stack_rows(rows, model)
-    trained = {
-        TRAINING[kind]: completion_logprobs(model, batch, temperature=1.0, share_prompts=kind == "shared")
-        for kind in training
-    }
-    return {"while it samples": _sampling(model, prompts, completions), **trained}
+    return completion_logprobs(model, stack_rows(rows, model), temperature=1.0)
 
 
+@torch.no_grad()
 def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
     """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn."""
     logits = logits_while_writing(DynamicDecoding(model), prompts, completions)

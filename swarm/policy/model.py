@@ -35,7 +35,7 @@ from transformers.utils.logging import disable_progress_bar
 from swarm.errors import ModelError, NoModelError
 from swarm.harmless import printable, quoted
 from swarm.logs import get_logger
-from swarm.policy.attention import use_grouped
+from swarm.policy.attention import use_attention
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.given_weights import merge_adapter
 from swarm.policy.hub import fetch, is_hub_id
@@ -89,6 +89,8 @@ class LanguageModel:
     """The module's layers, where it is a frozen base."""
     adapter: Adapter | StackedAdapters | None = None
     """What is used on that: one node's, or those of several, each row its own; None: the base alone."""
+    packs: bool = False
+    """Rows of training data are packed into one sequence."""
     not_embedded: tuple[str, ...] = ()
     """Tokens that its tokenizer had and the model does not embed: their names are text."""
 
@@ -275,7 +277,7 @@ def wrap_model(
         )
     eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(embedded)
     disable_dropout(module)
-    use_grouped(module)
+    packs = use_attention(module)
     if device.type == "cpu":
         _own_memory(module)
     module.to(device)
@@ -292,6 +294,7 @@ def wrap_model(
         context=getattr(module.config.get_text_config(), "max_position_embeddings", None) or _NO_CONTEXT_LIMIT,
         max_new_tokens=max_new_tokens or suited_length(module.generation_config.max_new_tokens),
         tokenizer_digest=_tokenizer_digest(tokenizer, eos_ids),
+        packs=packs,
         not_embedded=not_embedded,
     )
 

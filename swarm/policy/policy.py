@@ -8,7 +8,7 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from swarm.policy.asked_well import closing_id, suited
 from swarm.policy.device import Halvings
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.given_weights import take_weights
-from swarm.policy.load_probe import refuse_unlike
+from swarm.policy.load_probe import tried_out
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig
@@ -95,7 +95,7 @@ def load_generator(
         trained: what a training made of it, anybody's: the model's folder of a checkpoint, of which weights alone are
             taken.
     """
-    model = _loaded(model_name, config, training=(), **loading)
+    model = _loaded(model_name, config, trains=False, **loading)
     if trained:
         take_weights(model.name, model.module, trained)
     return ModelGenerator(*asked_well(model, config, first_day))
@@ -124,8 +124,7 @@ def load_policy(
         ConfigError: the loss is a function of the user's own and cannot be had.
     """
     if not config.adapter:
-        training = ("shared",) if config.shares_prompts else ("plain",)
-        model = _loaded(model_name, config, training=training, threads=threads, **loading)
+        model = _loaded(model_name, config, trains=True, threads=threads, **loading)
         return make_policy(*asked_well(model, config, first_day))
     if threads is not None:
         torch.set_num_threads(threads)
@@ -135,13 +134,12 @@ def load_policy(
 
 
 def _loaded(
-    model_name: str, config: GrpoConfig, *, training: Collection[str], threads: int | None = None, **loading: Any
+    model_name: str, config: GrpoConfig, *, trains: bool, threads: int | None = None, **loading: Any
 ) -> LanguageModel:
-    """Returns a model that has been tried out, by the kinds of training pass that it is used in, too."""
+    """Returns a model that has been tried out."""
     if threads is not None:
         torch.set_num_threads(threads)
-    model = load_model(model_name, max_new_tokens=config.max_new_tokens, **loading)
-    refuse_unlike(model, training)
+    model = tried_out(load_model(model_name, max_new_tokens=config.max_new_tokens, **loading), trains=trains)
     if switches_thinking_off(model.tokenizer, config.asking):
         logger.info("model.thinking_off", model=model.name, to_leave_it_on=LEAVE_ON)
     return model

@@ -131,13 +131,7 @@ class GrpoConfig:
     parts: Mapping[str, MakePart] = field(default_factory=dict, hash=False)
     """What plugins add to the trainer, by name."""
     gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
-
-    @property
-    def shares_prompts(self) -> bool:
-        """Tells whether training reads a prompt once for all completions: a layer whose cache has grown cannot be
-        recomputed."""
-        return not self.gradient_checkpointing
+    """Recompute activations in the backward pass: less memory, about a third more time."""
 
     def __post_init__(self) -> None:
         if self.batch_std and self.kl_weight > 0:

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.forward import DynamicDecoding
-from swarm.policy.load_probe import refuse_unlike
+from swarm.policy.load_probe import tried_out
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.model_files import lasting_name
@@ -79,7 +79,6 @@ class SharedBases:
         """
         key = (lasting_name(name), config.targets, *sorted(loading.items()))
         if key not in self._loaded:
-            model = load_model(name, frozen=True, **loading)
-            refuse_unlike(model)
+            model = tried_out(load_model(name, frozen=True, **loading))
             self._loaded[key] = SharedBase(model, AdaptedBase(lasting_name(name), model.module, config.targets))
         return self._loaded[key], self._loaded[key].join(config)

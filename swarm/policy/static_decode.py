@@ -43,6 +43,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.pytorch_utils import Conv1D
 
 from swarm.logs import get_logger
+from swarm.policy.attention import EAGER
 from swarm.policy.forward import Prefilled, prefill
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
@@ -400,7 +401,7 @@ def _ready_mask(model: LanguageModel, visible_B_C: Tensor) -> Tensor:
     Plain attention adds its mask to the scores, the others take it as bool.
     """
     visible_B_1_1_C = visible_B_C[:, None, None]
-    if model.module.config._attn_implementation != "eager":
+    if model.module.config._attn_implementation not in ("eager", EAGER):
         return visible_B_1_1_C
     lowest = torch.finfo(torch.float32).min
     return torch.zeros_like(visible_B_1_1_C, dtype=torch.float32).masked_fill(~visible_B_1_1_C, lowest)

@@ -55,6 +55,8 @@ CALM: dict[str, Any] = {"step": 50, "rust_timeout": 2_000}
 """The same while nothing happens: a node may wait for hours."""
 CALM_AFTER = 5.0
 """Seconds without an event of a name that had none before: heartbeats are written again and again."""
+LOOK_APART = 1.0
+"""Seconds between two looks for folders that are not watched, of which no event told."""
 MOST_TOLD = 4096
 """Names that had one; strangers choose them."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
@@ -120,7 +122,7 @@ class _Watcher:
         """Grows with every event and every start."""
         self._told: set[str] = set()
         """Paths that had an event."""
-        self._news_at = anyio.current_time()
+        self._news_at = self._looked_at = anyio.current_time()
         self._calm = False
 
     async def run(self) -> None:
@@ -178,7 +180,7 @@ class _Watcher:
                     self._note_news({path for _, path in batch})
                 if len(batch) >= BUSY:
                     await anyio.sleep(BUSY_PAUSE)  # the library gathers what comes meanwhile
-                others = not self.watched or await to_thread.run_sync(self._others_to_watch, batch, self._among_them())
+                others = not self.watched or await self._others_to_watch(batch)
                 calm = anyio.current_time() - self._news_at >= CALM_AFTER
                 if others or calm != self._calm:
                     self._calm = calm
@@ -207,9 +209,17 @@ class _Watcher:
         if await to_thread.run_sync(self._found, self._among_them()) != watched:
             self.watched = {}
 
-    def _others_to_watch(self, batch: set[tuple[watchfiles.Change, str]], among_them: Sequence[Within]) -> bool:
+    async def _others_to_watch(self, batch: set[tuple[watchfiles.Change, str]]) -> bool:
         """Tells whether a folder is there that matters now and is not watched, or one came, or a watched one went;
-        where that came back, it is another one. Blocking."""
+        where that came back, it is another one. Events of files alone have it looked only so often."""
+        others = {change for change in batch if not change[1].endswith(".json")}
+        if not others and anyio.current_time() - self._looked_at < LOOK_APART:
+            return False
+        self._looked_at = anyio.current_time()
+        return await to_thread.run_sync(self._find_others, others, self._among_them())
+
+    def _find_others(self, batch: set[tuple[watchfiles.Change, str]], among_them: Sequence[Within]) -> bool:
+        """Blocking."""
         if any(place.path not in self.watched and is_folder(place) for place in among_them):
             return True
         deleted, added = watchfiles.Change.deleted, watchfiles.Change.added
@@ -336,15 +346,19 @@ async def _notice_silence(watcher: _Watcher, interval: float, polling: Callable[
     it, and look at them from then on."""
     while True:
         heard, watched = watcher.heard, watcher.watched
-        before = await to_thread.run_sync(times_of_change, watched)
+        _, before = await to_thread.run_sync(_folders_and_times, watched)
         await anyio.sleep(interval)
-        if watched is watcher.watched and await to_thread.run_sync(which_folders, watched) != watched:
+        there, now = await to_thread.run_sync(_folders_and_times, watched)
+        if watched is watcher.watched and there != watched:
             watcher.watched = {}
-        changed = await to_thread.run_sync(times_of_change, watched) != before
         await anyio.sleep(interval)
-        if changed and watcher.heard == heard and watcher.watched:
+        if now != before and watcher.heard == heard and watcher.watched:
             logger.warning("watch.silent", folders=len(watched), interval=interval)
             await polling()
+
+
+def _folders_and_times(paths: Iterable[Path]) -> tuple[dict[Path, tuple[int, int]], dict[Path, int]]:
+    return which_folders(paths), times_of_change(paths)
 
 
 # ── where no events arrive ───────────────────────────────────────────────────────────────────────────────────────────

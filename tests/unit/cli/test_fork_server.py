@@ -14,16 +14,17 @@ import pytest
 from swarm.cli.fork_server import IMPORTED, ForkedProcess, ForkServer, can_fork, fork_server, import_all
 from swarm.cli.supervisor import DaemonChild, Supervisor
 from tests.patience import PATIENCE
+from tests.unit.node.nodes import until
 
 pytestmark = pytest.mark.skipif(not can_fork(["cpu"]), reason="needs Linux with pidfd")
 LIGHT = ("swarm.cli.main",)
 NOT_A_ROLE = {"NODE_ROLE": "nobody"}
 
 
-def with_forks(use: Callable[[ForkServer], Awaitable[None]], imported: str = "", **environ: str) -> None:
+def with_forks(use: Callable[[ForkServer], Awaitable[None]], imported: str = "", most: int = 9, **environ: str) -> None:
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
-            async with fork_server({**os.environ, **environ}, [*LIGHT, *imported.split()]) as forks:
+            async with fork_server({**os.environ, **environ}, most, [*LIGHT, *imported.split()]) as forks:
                 await use(forks)
 
     anyio.run(main)
@@ -31,6 +32,17 @@ def with_forks(use: Callable[[ForkServer], Awaitable[None]], imported: str = "",
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children_of(pid: int) -> set[int]:
+    return {int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()}
+
+
+def is_alive(pid: int) -> bool:
+    """A process that has ended and that nobody has asked for yet is not."""
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 async def said_by(process: ForkedProcess) -> str:
@@ -124,6 +136,24 @@ def test_where_the_server_has_died_workers_are_started_plainly_and_that_is_said_
 
     with_forks(use)
     assert capsys.readouterr().err.count("workers cannot be forked here") == 1
+
+
+def test_the_server_ends_with_its_last_worker_which_lives_on_and_the_next_is_started_plainly(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def use(forks: ForkServer) -> None:
+        others = children_of(os.getpid())
+        async with await started(forks, "logs", "--follow", GDRIVE_PATH="/nowhere") as process:
+            (server,) = others - {process.pid}
+            await until(lambda: not is_alive(server))
+            assert is_alive(process.pid)
+            child = DaemonChild("worker-0", "worker", {"SEED": "seven"})
+            await Supervisor(os.environ, forks).run(child)
+            assert any("'seven'" in line for line in child.lines)
+            process.send_signal(signal.SIGKILL)
+
+    with_forks(use, most=1)
+    assert "cannot be forked" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from swarm.planner.node_memory import SizedModel
 from swarm.planner.shape import ModelShape
 
 _FLAT = Peak(Linear(0, 0, 0, 0), Linear(0, 1000, 100, 4))
-FLAT = Footprint(shared=Way(_FLAT, _FLAT), checkpointed=Way(_FLAT, _FLAT))
+FLAT = Footprint(kept=Way(_FLAT, _FLAT), checkpointed=Way(_FLAT, _FLAT))
 """Made up."""
 
 
@@ -30,7 +30,7 @@ QWEN = SizedModel(
         context=32_768,
     ),
     traced("""{
-  "shared": [[[351563.335,18039.342,-33.048,0.212],[30086203.029,64946.343,4275.7,4.669]],
+  "kept": [[[351563.335,18039.342,-33.048,0.212],[30086203.029,64946.343,4275.7,4.669]],
     [[8495799.589,36452.808,-2213.207,0.968],[30082352.281,64959.528,3256.505,4.63]]],
   "checkpointed": [[[-2295720.932,18108.011,18108.011,1.794],[30392727.16,1760.806,1760.806,0.075]],
     [[256666490.161,39206.976,39206.976,14.943],[30392727.16,1760.806,1760.806,0.075]]]

@@ -25,7 +25,6 @@ from tests.unit.policy.embedded_models import OF_THE_CORE
 from tests.unit.policy.factories import make_config, make_module
 
 BATCH = MicroBatch(prompts=3, rows=6, prompt_tokens=80, new_tokens=40)
-ALONE = replace(BATCH, prompts=0)
 
 
 class WithData(nullcontext[None]):
@@ -36,19 +35,31 @@ class WithData(nullcontext[None]):
 
 
 def highest(
-    config: Any, batch: MicroBatch, *, layers: int, fake: bool, bf16: bool = False, lora: LoraConfig | None = None
+    config: Any,
+    *,
+    layers: int,
+    fake: bool = True,
+    bf16: bool = False,
+    lora: LoraConfig | None = None,
+    recomputed: bool = False,
+    batch: MicroBatch = BATCH,
 ) -> int:
     with nullcontext() if fake else mock.patch.object(tracing, "FakeTensorMode", WithData):
-        return max(Traced(config, layers=layers, bf16=bf16, eager=False, lora=lora).peaks(batch))
+        traced = Traced(config, layers=layers, bf16=bf16, eager=False, lora=lora)
+        if recomputed:
+            traced.recompute()
+        return max(traced.peaks(batch))
 
 
 @pytest.mark.parametrize("lora", [None, LoraConfig()], ids=["whole", "adapter"])
-@pytest.mark.parametrize(("architecture", "batch"), [("qwen2", BATCH), ("gpt2", ALONE)])
+@pytest.mark.parametrize(("architecture", "recomputed"), [("qwen2", False), ("gpt2", True)])
 def test_tensors_without_data_take_what_real_ones_take(
-    architecture: str, batch: MicroBatch, lora: LoraConfig | None
+    architecture: str, recomputed: bool, lora: LoraConfig | None
 ) -> None:
     config = make_config(architecture)
-    without, real = (highest(config, batch, layers=2, fake=fake, lora=lora) for fake in (True, False))
+    without, real = (
+        highest(config, layers=2, fake=fake, lora=lora, recomputed=recomputed) for fake in (True, False)
+    )
     assert without == pytest.approx(real, rel=0.05)
 
 
@@ -58,18 +69,18 @@ def test_a_footprint_tells_the_peak_of_any_size_and_depth(tmp_path: Path) -> Non
     config.save_pretrained(tmp_path)
     found = trace(str(tmp_path), bf16=True, eager=False)
     batch = MicroBatch(prompts=12, rows=96, prompt_tokens=59, new_tokens=24)
-    shared = highest(config, batch, layers=5, fake=True, bf16=True)
-    assert 0.9 * shared < found.shared.bytes(batch, 5) < 1.1 * shared
-    alone = replace(batch, prompts=0)
-    checkpointed = highest(config, alone, layers=5, fake=True, bf16=True)
-    assert 0.9 * checkpointed < found.checkpointed.bytes(alone, 5) < 1.4 * checkpointed
+    kept, recomputed = (
+        highest(config, layers=5, bf16=True, recomputed=recomputed, batch=batch) for recomputed in (False, True)
+    )
+    assert 0.9 * kept < found.kept.bytes(batch, 5) < 1.1 * kept
+    assert 0.9 * recomputed < found.checkpointed.bytes(batch, 5) < 1.4 * recomputed
 
 
 @pytest.mark.engine
 def test_the_footprints_in_the_package_are_those_of_a_trace() -> None:
     shape = model_shape("tiny-2-gpt2")
     there, traced = footprint(shape, Settings(), bf16=False), trace("tiny-2-gpt2", bf16=False, eager=False)
-    for batch, ways in ((BATCH, (there.shared, traced.shared)), (ALONE, (there.checkpointed, traced.checkpointed))):
+    for batch, ways in ((BATCH, (there.kept, traced.kept)), (BATCH, (there.checkpointed, traced.checkpointed))):
         ours, fresh = (way.bytes(batch, shape.layers) for way in ways)
         assert ours == pytest.approx(fresh, rel=0.05)
 
@@ -83,7 +94,7 @@ def test_checkpointing_keeps_one_input_per_layer() -> None:
         return (way.bytes(batch, 101) - way.bytes(batch, 100)) / batch.positions
 
     assert growth(found.checkpointed, replace(many, prompts=0)) == pytest.approx(4 * shape.hidden, rel=0.05)
-    assert growth(found.shared, many) > 10 * 4 * shape.hidden
+    assert growth(found.kept, many) > 10 * 4 * shape.hidden
 
 
 def test_a_model_of_ones_own_is_traced_once_for_each_adapter_and_remembered(
@@ -111,7 +122,7 @@ def test_a_model_of_ones_own_is_traced_once_for_each_adapter_and_remembered(
 def test_a_child_traces_and_says_why_it_cannot(tmp_path: Path) -> None:
     make_config("gpt2").save_pretrained(tmp_path)
     found = module.trace_in_child(Settings(model=(str(tmp_path),)), bf16=False)
-    assert found.shared.bytes(BATCH, 2) > 0
+    assert found.kept.bytes(BATCH, 2) > 0
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelError, match=r"its activations cannot be traced: .*model_type"):
         module.trace_in_child(Settings(model=(str(tmp_path),)), bf16=False)

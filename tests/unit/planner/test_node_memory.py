@@ -39,11 +39,10 @@ def rows_of(settings: Settings) -> int:
     return settings.most_local_groups * settings.generations
 
 
-@pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("limit", [64, 1000, 4096, 16384])
-def test_the_worst_micro_batch_fills_its_positions_and_no_more(limit: int, share: bool) -> None:
+def test_the_worst_micro_batch_fills_its_positions_and_no_more(limit: int) -> None:
     shape, settings = shape_of(make_model()), Settings(local_groups=500, max_new_tokens=20)
-    batch = worst_micro_batch(shape, settings, limit, share_prompts=share)
+    batch = worst_micro_batch(shape, settings, limit)
     row = sum(lengths(shape, settings))
     assert batch.positions <= max(limit, row) < batch.positions + 2 * row or batch.rows == 1
 
@@ -59,7 +58,7 @@ def test_a_run_of_conversations_is_planned_with_all_their_turns_and_replies() ->
     prompt, new = lengths(shape, settings)
     assert lengths(shape, settings, Talk(3, 20)) == (prompt, 3 * new + 2 * 20)
     assert sum(lengths(shape, settings, Talk(16, 400))) == 1000, "the context"
-    batch = worst_micro_batch(shape, settings, 10**6, share_prompts=True, talk=Talk(3, 20))
+    batch = worst_micro_batch(shape, settings, 10**6, talk=Talk(3, 20))
     assert batch.new_tokens == 3 * new + 2 * 20
     one, all_turns = (cache_bytes(shape, settings, half=False, static=False, talk=t) for t in (Talk(), Talk(3, 20)))
     assert all_turns * (prompt + new) == one * (prompt + 3 * new + 2 * 20)
@@ -108,7 +107,7 @@ def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_o
     for planned in (
         lambda settings: cache_bytes(shape, settings, half=False, static=False),
         lambda settings: node_memory.sampler_bytes(shape, settings, rows_of(settings)),
-        lambda settings: worst_micro_batch(shape, settings, 2**20, share_prompts=True),
+        lambda settings: worst_micro_batch(shape, settings, 2**20),
     ):
         assert planned(adaptive) == planned(fixed)
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.policy.generate import Sampling, draw_tokens, draw_uniforms, truncate
+from swarm.policy.generate import Sampling, draw_tokens, draw_uniforms, invert, truncate
 
 PLAIN = Sampling()
 PROBS = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
@@ -34,6 +34,24 @@ def test_uniform_next_to_one_draws_the_last_possible_token() -> None:
     logits = torch.tensor([[0.3, 1.0, 0.2, -torch.inf]])
     uniform = torch.tensor([1 - 2**-53], dtype=torch.float64)
     assert draw_tokens(logits, uniform, PLAIN)[0].item() == 2
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=130, max_size=200).filter(any),
+    st.sampled_from([0.0, 0.25, 0.5, 1 - 2**-53]) | st.floats(0, 1, exclude_max=True),
+)
+def test_sums_of_blocks_draw_the_token_that_one_sum_over_all_draws(weights: list[int], uniform: float) -> None:
+    """Whole numbers add up without rounding in any order."""
+    weight, share = torch.tensor([weights], dtype=torch.float32), torch.tensor([[uniform]], dtype=torch.float64)
+    token = invert(weight, share, block=8)
+    assert token == invert(weight, share)
+    assert weights[int(token)], "a token without weight"
+
+
+def test_blocks_of_nan_draw_some_token() -> None:
+    assert (
+        0 <= invert(torch.full((1, 200), torch.nan), torch.tensor([[0.5]], dtype=torch.float64), block=8).item() < 200
+    )
 
 
 @given(st.integers(0, 2**32), st.integers(0, 12), st.floats(0.05, 1), st.floats(0, 1))

@@ -1,0 +1,245 @@
+"""Parts rows of training data into micro-batches, and turns each into the tensors of one forward pass.
+
+    rows ──split_rows──▶ [rows] ──stack_rows──▶ TensorBatch: what is read (Pass), and what is known of each token
+
+A pass is packed where the model's attention lets it be (attention.py), so that no position is padding and a prompt is
+read once for all that follows it; else each row is a sequence by itself, with its prompt:
+
+    packed  [1, T]   prompt 1 | prompt 2 | ... | row 1 | row 2 | ...        rows of about one length attend as one part
+    padded  [N, T]   prompt 1, row 1, padding
+                     prompt 1, row 2
+                     ...
+
+Sizes: N rows, B sequences of T places, M tokens that models wrote, K prompts of up to P tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from swarm.policy.attention import Packing, Part
+from swarm.policy.batch import BatchRow
+from swarm.policy.model import LanguageModel
+
+_PART_COST = {"cpu": 48, "cuda": 1024}
+"""What one more part of a packed pass costs, in positions of padding: the time to call attention once more."""
+
+
+@dataclass(frozen=True)
+class PaddedPrompts:
+    """K prompts, padded on the left."""
+
+    ids: Tensor
+    """[K, P]."""
+    mask: Tensor
+    """bool [K, P], False on padding."""
+    positions: Tensor
+    """[K, P], 0 at each prompt's first token."""
+
+    @property
+    def lengths(self) -> Tensor:
+        """Returns tokens of each prompt, [K]."""
+        return self.mask.sum(dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One forward pass over rows of training data: B sequences of T places, of which M are asked for."""
+
+    ids: Tensor
+    """[B, T]; of packed rows one sequence."""
+    mask: Tensor
+    """bool [B, T], False on padding."""
+    positions: Tensor
+    """[B, T], each token's in its row."""
+    predicting: Tensor
+    """[M], the places, of B x T laid end to end, whose hidden states predict the tokens that models wrote."""
+    packing: Packing | None
+    """Where the rows are, if they are packed."""
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """The tensors of one forward and backward pass."""
+
+    forward: Pass
+    token_ids: Tensor
+    """[M], what models wrote, row after row."""
+    lengths: Tensor
+    """[N], how many of these each row has."""
+    completion_of_token: Tensor
+    """[M], the index of each token's row."""
+    advantages: Tensor
+    """[M], of each token's completion."""
+    own: Tensor
+    """bool [M], the token is this policy's own."""
+    behaviour_logprobs: Tensor
+    """[M], under the policy that wrote the token, NaN where unknown."""
+    learned: Tensor | None
+    """bool [M], the token may be learned from; None: all may."""
+
+
+def split_rows(rows: Sequence[BatchRow], *, max_positions: int, packs: bool) -> Iterator[list[BatchRow]]:
+    """Parts rows into micro-batches of at most max_positions token positions; a longer row goes alone.
+
+    Prompts of similar length come together, a group's rows stay together as far as they fit, and the rows of each
+    micro-batch are ordered by the length of their completions.
+    """
+
+    def by_length(row: BatchRow) -> int:
+        return len(row.token_ids)
+
+    part: list[BatchRow] = []
+    for row in sorted(rows, key=lambda row: (len(row.prompt_ids), row.group, len(row.token_ids))):
+        if part and positions_of([*part, row], packs=packs) > max_positions:
+            yield sorted(part, key=by_length)
+            part = []
+        part.append(row)
+    if part:
+        yield sorted(part, key=by_length)
+
+
+def positions_of(rows: Sequence[BatchRow], *, packs: bool) -> int:
+    """Returns token positions of the rows as one micro-batch, padding included."""
+    if packs:
+        prompts = {row.group: len(row.prompt_ids) for row in rows}
+        return sum(prompts.values()) + sum(len(row.token_ids) for row in rows)
+    return max(len(row.prompt_ids) + len(row.token_ids) for row in rows) * len(rows)
+
+
+def stack_rows(rows: Sequence[BatchRow], model: LanguageModel) -> TensorBatch:
+    """Turns rows, ordered by the length of their completions, into tensors on the model's device."""
+    device = model.device
+    lengths = [len(row.written) for row in rows]
+    length_N = torch.tensor(lengths)
+    advantage_N = torch.tensor([row.advantage for row in rows], dtype=torch.float32)
+    own_N = torch.tensor([row.own for row in rows])
+    learned = [one for row in rows for one in row.learned or [True] * len(row.written)]
+    behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.written)]
+    return TensorBatch(
+        forward=_packed(rows, device) if model.packs else _padded(rows, model),
+        token_ids=torch.tensor([token for row in rows for token in row.written_ids], device=device),
+        lengths=length_N.to(device),
+        completion_of_token=torch.arange(len(rows)).repeat_interleave(length_N).to(device),
+        advantages=advantage_N.repeat_interleave(length_N).to(device),
+        own=own_N.repeat_interleave(length_N).to(device),
+        behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=device),
+        learned=None if all(learned) else torch.tensor(learned, device=device),
+    )
+
+
+def _padded(rows: Sequence[BatchRow], model: LanguageModel) -> Pass:
+    """Each row by itself, its prompt and what follows, padded on the right."""
+    whole = [[*row.prompt_ids, *row.token_ids[:-1]] for row in rows]  # the last token predicts nothing
+    width = max(map(len, whole))
+    mask = torch.arange(width) < torch.tensor([len(ids) for ids in whole])[:, None]
+    ids = torch.tensor([[*ids, *[model.pad_id] * (width - len(ids))] for ids in whole])
+    predicting = [
+        number * width + len(row.prompt_ids) - 1 + place for number, row in enumerate(rows) for place in row.written
+    ]
+    return Pass(
+        ids=ids.to(model.device),
+        mask=mask.to(model.device),
+        positions=torch.arange(width, device=model.device).expand(len(rows), -1),
+        predicting=torch.tensor(predicting, device=model.device),
+        packing=None,
+    )
+
+
+def _packed(rows: Sequence[BatchRow], device: torch.device) -> Pass:
+    """One sequence: the prompts, one after the other, and then what follows them in each row."""
+    prompts = {row.group: row.prompt_ids for row in rows}
+    laid: list[int] = []
+    position: list[int] = []
+
+    def lay(ids: Sequence[int], first: int) -> range:
+        start = len(laid)
+        laid.extend(ids)
+        position.extend(range(first, first + len(ids)))
+        return range(start, len(laid))
+
+    place_of = {group: lay(ids, 0) for group, ids in prompts.items()}
+    behind = [lay(row.token_ids[:-1], len(row.prompt_ids)) for row in rows]  # the last token predicts nothing
+    parts = [_part([(range(0), places) for places in place_of.values()])]
+    begun = next((number for number, places in enumerate(behind) if places), len(rows))
+    if begun < len(rows):
+        lengths = [len(places) for places in behind[begun:]]
+        cost = _PART_COST.get(device.type, _PART_COST["cuda"])
+        for start, stop in length_parts(lengths, cost=cost, start=begun):
+            some = range(start, stop)
+            parts.append(_part([(place_of[rows[number].group], behind[number]) for number in some]))
+    predicting = []
+    for row, places in zip(rows, behind, strict=True):
+        before = (place_of[row.group][-1], *places)
+        predicting += [before[place] for place in row.written]
+    ids, positions = torch.tensor([laid], device=device), torch.tensor([position], device=device)
+    return Pass(
+        ids=ids,
+        mask=torch.ones_like(ids, dtype=torch.bool),
+        positions=positions,
+        predicting=torch.tensor(predicting, device=device),
+        packing=Packing([_moved(part, device) for part in parts], _places(parts, len(laid)).to(device)),
+    )
+
+
+def _part(rows: Sequence[tuple[range, range]]) -> Part:
+    """Of rows, each with the places of its prompt and those of the queries, which see the prompt and themselves."""
+    prompt, queries = max(len(before) for before, _ in rows), max(len(places) for _, places in rows)
+    before_n, start_n, first_n, length_n = (
+        torch.tensor(numbers)[:, None]
+        for numbers in zip(*((len(b), q.start, b.start, len(q)) for b, q in rows), strict=True)
+    )
+    column_P, column_T = torch.arange(prompt), torch.arange(queries)
+    query_mask, prompt_mask = column_T < length_n, column_P < before_n
+    place, position = torch.where(query_mask, start_n + column_T, start_n), before_n + column_T
+    prompt_place = torch.where(prompt_mask, first_n + column_P, first_n)
+    return Part(
+        queries=place,
+        query_mask=query_mask,
+        query_positions=position,
+        keys=torch.cat([prompt_place, place], dim=1),
+        key_mask=torch.cat([prompt_mask, query_mask], dim=1),
+        key_positions=torch.cat([column_P.expand(len(rows), -1), position], dim=1),
+    )
+
+
+def _moved(part: Part, device: torch.device) -> Part:
+    return Part(**{name: tensor.to(device) for name, tensor in vars(part).items()})
+
+
+def _places(parts: Sequence[Part], tokens: int) -> Tensor:
+    """[N]: where each token's query is among those of all parts, laid end to end."""
+    queries, mask = (torch.cat([getattr(part, name).flatten() for part in parts]) for name in ("queries", "query_mask"))
+    place_N = torch.empty(tokens, dtype=torch.long)
+    place_N[queries[mask]] = mask.nonzero().squeeze(1)
+    return place_N
+
+
+def length_parts(lengths: Sequence[int], *, cost: int, start: int = 0) -> list[tuple[int, int]]:
+    """Parts ascending lengths in halves, again and again, as long as that saves more padding than a part costs; returns
+    where each begins and ends."""
+    half = len(lengths) // 2
+    if half * (lengths[-1] - lengths[half - 1]) <= cost:
+        return [(start, start + len(lengths))]
+    return [
+        *length_parts(lengths[:half], cost=cost, start=start),
+        *length_parts(lengths[half:], cost=cost, start=start + half),
+    ]
+
+
+def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> PaddedPrompts:
+    """Left-pad K prompts into tensors on the model's device."""
+    longest = max(map(len, prompts))
+    ids_K_P = torch.tensor([[*[model.pad_id] * (longest - len(ids)), *ids] for ids in prompts])
+    length_K = torch.tensor([len(ids) for ids in prompts])
+    position_K_P = torch.arange(longest) - (longest - length_K)[:, None]
+    return PaddedPrompts(
+        ids=ids_K_P.to(model.device),
+        mask=(position_K_P >= 0).to(model.device),
+        positions=position_K_P.clamp(min=0).to(model.device),
+    )
