@@ -25,6 +25,7 @@ from swarm.policy.generator import ModelGenerator
 from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig, LoraConfig
 from swarm.policy.shared_base import SharedBase, SharedBases
+from swarm.policy.stack import split_rows, stack_rows
 from swarm.types import Completion, GenerationCall, TrainGroup
 
 PROMPTS = [f"What is {n} + {n * n}?" for n in range(1, 9)]

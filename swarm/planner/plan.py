@@ -119,7 +119,8 @@ def choose(
     """Returns the fastest settings that fit: without gradient checkpointing, else with it; the largest micro-batch of
     either.
 
-    Checkpointing runs all of it once more, and no micro-batch costs as much, however small. If nothing fits, the plan is that of the least memory, with `fits` False.
+    Checkpointing runs all of it once more, and no micro-batch costs as much, however small. If nothing fits, the plan
+    is that of the least memory, with `fits` False.
 
     Args:
         models: those that nodes are dealt in turn.

@@ -10,13 +10,13 @@ On GPUs only a slow kernel takes groups and a mask. Without a mask, or without g
 
 A pass over packed rows is one sequence of N tokens, in which no layer but attention needs to know whose they are:
 
-    tokens [N] ──layers──▶ q, k, v [N] ──gathered, part by part──▶ [n, T] behind [n, S] ──attention──▶ back to [N]
+    tokens [N] ──layers──▶ q, k, v [N] ──gathered, block by block──▶ [n, T] behind [n, S] ──attention──▶ back to [N]
 
 A prompt stands there once, and the keys of every row behind it begin with the prompt's. Only here are rows padded, to
-the longest of their part. What a layer may see (all, a window, a chunk) is asked of transformers' own mask functions,
+the longest of their block. What a layer may see (all, a window, a chunk) is asked of transformers' own mask functions,
 at the tokens' positions in their rows.
 
-Sizes: B rows, K heads of keys, G query heads to each, T queries, S columns of keys, D head size; n rows of a part.
+Sizes: B rows, K heads of keys, G query heads to each, T queries, S columns of keys, D head size; n rows of a block.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SDPA, EAGER = "grouped_sdpa", "packing_eager"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RowBlock:
     """Rows that attend together, padded on the right; padding has the place and the position of some token."""
 
     queries: Tensor
@@ -59,9 +59,9 @@ class Part:
 class Packing:
     """Says where the rows of a packed pass are."""
 
-    parts: Sequence[Part]
+    blocks: Sequence[RowBlock]
     place: Tensor
-    """[N], where each token's query is among those of all parts, laid end to end."""
+    """[N], where each token's query is among those of all blocks, laid end to end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class _PackedMask:
 
     packing: Packing
     masks: Sequence[Tensor]
-    """[n, 1, T, S] of each part: bool, or additive for plain attention."""
+    """[n, 1, T, S] of each block: bool, or additive for plain attention."""
 
 
 _packing: ContextVar[Packing | None] = ContextVar("packing", default=None)
@@ -119,7 +119,9 @@ def grouped_attention(
         attention_mask: bool or additive, [B, 1 or K x G, T, S]; None: causal, or as `options` say.
     """
     if isinstance(attention_mask, _PackedMask):
-        return _attend_in_parts(grouped_attention, module, query, key, value, attention_mask, dropout, scaling, options)
+        return _attend_in_blocks(
+            grouped_attention, module, query, key, value, attention_mask, dropout, scaling, options
+        )
     groups = query.shape[1] // key.shape[1]
     if attention_mask is None or groups == 1 or options.get("position_bias") is not None:
         found, _ = sdpa_attention_forward(
@@ -164,7 +166,7 @@ def _eager_attention(
 ) -> tuple[Tensor, Any]:
     """Attends as the model's own code does."""
     if isinstance(attention_mask, _PackedMask):
-        return _attend_in_parts(_eager_attention, module, query, key, value, attention_mask, dropout, scaling, options)
+        return _attend_in_blocks(_eager_attention, module, query, key, value, attention_mask, dropout, scaling, options)
     attend = sys.modules[type(module).__module__].eager_attention_forward
     found: tuple[Tensor, Any] = attend(
         module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
@@ -172,7 +174,7 @@ def _eager_attention(
     return found
 
 
-def _attend_in_parts(
+def _attend_in_blocks(
     attend: Any,
     module: nn.Module,
     query: Tensor,
@@ -185,11 +187,11 @@ def _attend_in_parts(
 ) -> tuple[Tensor, None]:
     """Returns [1, N, K x G, D]; query [1, K x G, N, D], key and value [1, K, N, D]."""
     found = []
-    for part, of_part in zip(mask.packing.parts, mask.masks, strict=True):
+    for block, of_block in zip(mask.packing.blocks, mask.masks, strict=True):
         query_n, key_n, value_n = (
-            _gathered(one, at) for one, at in ((query, part.queries), (key, part.keys), (value, part.keys))
+            _gathered(one, at) for one, at in ((query, block.queries), (key, block.keys), (value, block.keys))
         )
-        attended, _ = attend(module, query_n, key_n, value_n, of_part, dropout=dropout, scaling=scaling, **options)
+        attended, _ = attend(module, query_n, key_n, value_n, of_block, dropout=dropout, scaling=scaling, **options)
         found.append(attended.flatten(0, 1))
     return torch.cat(found).index_select(0, mask.packing.place)[None], None
 
@@ -203,7 +205,7 @@ def _gathered(heads: Tensor, place_n_T: Tensor) -> Tensor:
 def _sdpa_mask(*sizes: Any, **given: Any) -> Tensor | _PackedMask | None:
     """Stands for transformers' function of the same purpose, with its arguments."""
     if packing := _packing.get():
-        return _PackedMask(packing, [_visible(part, given["mask_function"]) for part in packing.parts])
+        return _PackedMask(packing, [_visible(block, given["mask_function"]) for block in packing.blocks])
     mask: Tensor | None = sdpa_mask(*sizes, **given)
     return mask
 
@@ -212,19 +214,19 @@ def _eager_mask(*sizes: Any, **given: Any) -> Tensor | _PackedMask | None:
     """Likewise."""
     if packing := _packing.get():
         dtype = given["dtype"]
-        seen = (_visible(part, given["mask_function"]) for part in packing.parts)
+        seen = (_visible(block, given["mask_function"]) for block in packing.blocks)
         return _PackedMask(packing, [torch.where(one, 0.0, torch.finfo(dtype).min).to(dtype) for one in seen])
     mask: Tensor | None = eager_mask(*sizes, **given)
     return mask
 
 
-def _visible(part: Part, mask_function: Any) -> Tensor:
+def _visible(block: RowBlock, mask_function: Any) -> Tensor:
     """Returns bool [n, 1, T, S]: which keys a query may see. What is padding sees anything, as no row may see nothing.
 
     Args:
         mask_function: transformers': whether a position may see another one of the first row and head.
     """
-    first = part.queries.new_zeros(1, 1, 1, 1)
-    query_n_1_T_1, key_n_1_1_S = part.query_positions[:, None, :, None], part.key_positions[:, None, None]
+    first = block.queries.new_zeros(1, 1, 1, 1)
+    query_n_1_T_1, key_n_1_1_S = block.query_positions[:, None, :, None], block.key_positions[:, None, None]
     seen: Tensor = mask_function(first, first, query_n_1_T_1, key_n_1_1_S)
-    return (seen & part.key_mask[:, None, None]) | ~part.query_mask[:, None, :, None]
+    return (seen & block.key_mask[:, None, None]) | ~block.query_mask[:, None, :, None]

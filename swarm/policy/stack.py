@@ -5,7 +5,7 @@
 A pass is packed where the model's attention lets it be (attention.py), so that no position is padding and a prompt is
 read once for all that follows it; else each row is a sequence by itself, with its prompt:
 
-    packed  [1, T]   prompt 1 | prompt 2 | ... | row 1 | row 2 | ...        rows of about one length attend as one part
+    packed  [1, T]   prompt 1 | prompt 2 | ... | row 1 | row 2 | ...        rows of about one length attend as one block
     padded  [N, T]   prompt 1, row 1, padding
                      prompt 1, row 2
                      ...
@@ -22,12 +22,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from swarm.policy.attention import Packing, Part
+from swarm.policy.attention import Packing, RowBlock
 from swarm.policy.batch import BatchRow
 from swarm.policy.model import LanguageModel
 
-_PART_COST = {"cpu": 48, "cuda": 1024}
-"""What one more part of a packed pass costs, in positions of padding: the time to call attention once more."""
+_BLOCK_COST = {"cpu": 48, "cuda": 1024}
+"""What one more block of a packed pass costs, in positions of padding: the time to call attention once more."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,14 @@ def _packed(rows: Sequence[BatchRow], device: torch.device) -> Pass:
 
     place_of = {group: lay(ids, 0) for group, ids in prompts.items()}
     behind = [lay(row.token_ids[:-1], len(row.prompt_ids)) for row in rows]  # the last token predicts nothing
-    parts = [_part([(range(0), places) for places in place_of.values()])]
+    blocks = [_block([(range(0), places) for places in place_of.values()])]
     begun = next((number for number, places in enumerate(behind) if places), len(rows))
     if begun < len(rows):
         lengths = [len(places) for places in behind[begun:]]
-        cost = _PART_COST.get(device.type, _PART_COST["cuda"])
-        for start, stop in length_parts(lengths, cost=cost, start=begun):
+        cost = _BLOCK_COST.get(device.type, _BLOCK_COST["cuda"])
+        for start, stop in length_blocks(lengths, cost=cost, start=begun):
             some = range(start, stop)
-            parts.append(_part([(place_of[rows[number].group], behind[number]) for number in some]))
+            blocks.append(_block([(place_of[rows[number].group], behind[number]) for number in some]))
     predicting = []
     for row, places in zip(rows, behind, strict=True):
         before = (place_of[row.group][-1], *places)
@@ -183,12 +183,12 @@ def _packed(rows: Sequence[BatchRow], device: torch.device) -> Pass:
         mask=torch.ones_like(ids, dtype=torch.bool),
         positions=positions,
         predicting=torch.tensor(predicting, device=device),
-        packing=Packing([_moved(part, device) for part in parts], _places(parts, len(laid)).to(device)),
+        packing=Packing([_moved(block, device) for block in blocks], _places(blocks, len(laid)).to(device)),
     )
 
 
-def _part(rows: Sequence[tuple[range, range]]) -> Part:
-    """Of rows, each with the places of its prompt and those of the queries, which see the prompt and themselves."""
+def _block(rows: Sequence[tuple[range, range]]) -> RowBlock:
+    """Makes a block of rows, each with the places of its prompt and of its queries, which see that and themselves."""
     prompt, queries = max(len(before) for before, _ in rows), max(len(places) for _, places in rows)
     before_n, start_n, first_n, length_n = (
         torch.tensor(numbers)[:, None]
@@ -198,7 +198,7 @@ def _part(rows: Sequence[tuple[range, range]]) -> Part:
     query_mask, prompt_mask = column_T < length_n, column_P < before_n
     place, position = torch.where(query_mask, start_n + column_T, start_n), before_n + column_T
     prompt_place = torch.where(prompt_mask, first_n + column_P, first_n)
-    return Part(
+    return RowBlock(
         queries=place,
         query_mask=query_mask,
         query_positions=position,
@@ -208,27 +208,31 @@ def _part(rows: Sequence[tuple[range, range]]) -> Part:
     )
 
 
-def _moved(part: Part, device: torch.device) -> Part:
-    return Part(**{name: tensor.to(device) for name, tensor in vars(part).items()})
+def _moved(block: RowBlock, device: torch.device) -> RowBlock:
+    return RowBlock(**{name: tensor.to(device) for name, tensor in vars(block).items()})
 
 
-def _places(parts: Sequence[Part], tokens: int) -> Tensor:
-    """[N]: where each token's query is among those of all parts, laid end to end."""
-    queries, mask = (torch.cat([getattr(part, name).flatten() for part in parts]) for name in ("queries", "query_mask"))
+def _places(blocks: Sequence[RowBlock], tokens: int) -> Tensor:
+    """[N]: where each token's query is among those of all blocks, laid end to end."""
+    queries, mask = (
+        torch.cat([getattr(block, name).flatten() for block in blocks]) for name in ("queries", "query_mask")
+    )
     place_N = torch.empty(tokens, dtype=torch.long)
     place_N[queries[mask]] = mask.nonzero().squeeze(1)
     return place_N
 
 
-def length_parts(lengths: Sequence[int], *, cost: int, start: int = 0) -> list[tuple[int, int]]:
-    """Parts ascending lengths in halves, again and again, as long as that saves more padding than a part costs; returns
-    where each begins and ends."""
+def length_blocks(lengths: Sequence[int], *, cost: int, start: int = 0) -> list[tuple[int, int]]:
+    """Parts ascending lengths in halves, again and again, as long as that saves more padding than a block costs.
+
+    Returns where each block begins and ends.
+    """
     half = len(lengths) // 2
     if half * (lengths[-1] - lengths[half - 1]) <= cost:
         return [(start, start + len(lengths))]
     return [
-        *length_parts(lengths[:half], cost=cost, start=start),
-        *length_parts(lengths[half:], cost=cost, start=start + half),
+        *length_blocks(lengths[:half], cost=cost, start=start),
+        *length_blocks(lengths[half:], cost=cost, start=start + half),
     ]
 
 

@@ -474,7 +474,7 @@ class DavStore(BucketStore):
     """One handle of an experiment: a bucket's store, which lists folder by folder."""
 
     def __init__(self, objects: DavObjects, root: str, writer: str | None) -> None:
-        super().__init__(objects, root, "webdav", writer)
+        super().__init__(objects, root, writer)
         self._objects = objects
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:

@@ -57,9 +57,7 @@ def test_tensors_without_data_take_what_real_ones_take(
     architecture: str, recomputed: bool, lora: LoraConfig | None
 ) -> None:
     config = make_config(architecture)
-    without, real = (
-        highest(config, layers=2, fake=fake, lora=lora, recomputed=recomputed) for fake in (True, False)
-    )
+    without, real = (highest(config, layers=2, fake=fake, lora=lora, recomputed=recomputed) for fake in (True, False))
     assert without == pytest.approx(real, rel=0.05)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from structlog.testing import capture_logs
 from transformers import BartConfig, OpenAIGPTConfig
 from transformers.models.qwen2 import modeling_qwen2
 
@@ -82,28 +83,45 @@ def with_padding(inputs: Pass) -> Pass:
     return inputs | {"attention_mask": torch.ones_like(inputs["attention_mask"])}
 
 
-@pytest.mark.parametrize(
-    ("pass_", "refused_by"),
-    [
-        ("prompts", {"generator", "trainer", "trainer that recomputes", "adapter"}),
-        ("tokens one by one", {"generator", "trainer", "trainer that recomputes", "adapter"}),
-        ("completions behind prompts", {"trainer", "adapter"}),
-        ("whole rows", {"trainer that recomputes", "adapter"}),
-    ],
-)
-def test_a_node_is_refused_for_what_it_would_compute_wrong(
-    pass_: str, refused_by: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pass_", ["prompts", "tokens one by one"])
+def test_every_node_is_refused_for_what_it_would_sample_wrong(
+    pass_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = saved(tmp_path, make_config("qwen2"))
-    whole = modeling_qwen2.Qwen2Model.forward
+    with_faults(monkeypatch, {pass_: with_padding})
+    assert all(map(is_refused, loads(tmp_path).values()))
+
+
+def test_a_model_whose_rows_cannot_be_packed_has_them_padded_and_is_refused_where_that_is_wrong_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_faults(monkeypatch, {"packed rows": with_other_positions})
+    with capture_logs() as logs:
+        assert not any(map(is_refused, loads(tmp_path).values()))
+    assert [log["event"] for log in logs].count("model.not_packed") == 3
+    with_faults(monkeypatch, {"packed rows": with_other_positions, "padded rows": with_other_positions})
+    assert {who for who, load in loads(tmp_path).items() if not is_refused(load)} == {"generator"}
+
+
+def with_other_positions(inputs: Pass) -> Pass:
+    return inputs | {"position_ids": inputs["position_ids"] * 2}
+
+
+def with_faults(monkeypatch: pytest.MonkeyPatch, faults: dict[str, Callable[[Pass], Pass]]) -> None:
+    whole = FORWARD
 
     def faulty(body: Any, *ids: Any, **inputs: Any) -> Any:
-        return whole(body, *ids, **(with_padding(inputs) if kind_of(inputs) == pass_ else inputs))
+        return whole(body, *ids, **faults.get(kind_of(inputs), lambda same: same)(inputs))
 
     faulty.__signature__ = inspect.signature(whole)  # type: ignore[attr-defined]
     monkeypatch.setattr(modeling_qwen2.Qwen2Model, "forward", faulty)
-    config = GrpoConfig(max_new_tokens=4)
-    loads: dict[str, Callable[[], object]] = {
+
+
+FORWARD = modeling_qwen2.Qwen2Model.forward
+
+
+def loads(tmp_path: Path) -> dict[str, Callable[[], object]]:
+    folder, config = saved(tmp_path, make_config("qwen2")), GrpoConfig(max_new_tokens=4)
+    return {
         "generator": lambda: load_generator(folder, config, device="cpu"),
         "trainer": lambda: load_policy(folder, config, device="cpu"),
         "trainer that recomputes": lambda: load_policy(
@@ -111,7 +129,6 @@ def test_a_node_is_refused_for_what_it_would_compute_wrong(
         ),
         "adapter": lambda: load_policy(folder, replace(config, adapter=LoraConfig(rank=2)), device="cpu"),
     }
-    assert {who for who, load in loads.items() if is_refused(load)} == refused_by
 
 
 def is_refused(load: Callable[[], object]) -> bool:
@@ -128,10 +145,8 @@ def kind_of(inputs: Pass) -> str:
         return "own"
     cache = inputs.get("cache")
     if cache is None:
-        return "whole rows"
-    if not cache.get_seq_length():
-        return "prompts"
-    return "tokens one by one" if inputs["input_ids"].shape[1] == 1 else "completions behind prompts"
+        return "packed rows" if len(inputs["input_ids"]) == 1 else "padded rows"
+    return "tokens one by one" if cache.get_seq_length() else "prompts"
 
 
 def test_no_weight_and_no_random_number_is_other_behind_the_trial() -> None:

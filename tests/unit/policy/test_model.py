@@ -19,7 +19,7 @@ from swarm.instruction import Asking
 from swarm.planner.trace import trace
 from swarm.policy import device as devices
 from swarm.policy import model_files
-from swarm.policy.attention import NAME as GROUPED
+from swarm.policy.attention import EAGER, SDPA
 from swarm.policy.model import LanguageModel, load_model, wrap_model
 from swarm.policy.model_files import folder_problem, resolve_model
 from swarm.policy.policy import load_generator
@@ -225,7 +225,7 @@ def test_attention_is_sdpa_where_there_is_one_and_what_was_asked_for_otherwise(t
         load_model(folder, device="cpu", attention=wanted).module.config._attn_implementation
         for wanted in ("auto", "sdpa", "eager")
     ]
-    assert used == [GROUPED, GROUPED, "eager"]
+    assert used == [SDPA, SDPA, EAGER]
 
 
 def test_attention_that_the_architecture_has_not_is_refused_and_never_chosen(
@@ -235,7 +235,7 @@ def test_attention_that_the_architecture_has_not_is_refused_and_never_chosen(
     monkeypatch.setattr("transformers.Qwen2ForCausalLM._supports_sdpa", False)
     with pytest.raises(ModelError, match="scaled_dot_product_attention"):
         load_model(folder, device="cpu", attention="sdpa")
-    assert load_model(folder, device="cpu").module.config._attn_implementation == "eager"
+    assert load_model(folder, device="cpu").module.config._attn_implementation == EAGER
 
 
 def test_digest_says_whether_two_models_mean_the_same_by_a_token() -> None:

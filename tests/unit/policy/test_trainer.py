@@ -20,11 +20,12 @@ from swarm.config import LOSSES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ModelError
 from swarm.policy import gradient as gradient_module
-from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
+from swarm.policy.batch import encode_groups
 from swarm.policy.gradient import Optimizer
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.stack import length_blocks, positions_of, split_rows, stack_rows
 from swarm.types import Completion, TrainGroup, TrainReport
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
 from tests.unit.policy.reference import reference
@@ -78,16 +79,18 @@ def test_trainer_and_generator_agree_on_every_logprob(architecture: str) -> None
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "sliding"])
-def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradient(architecture: str) -> None:
+def test_rows_of_very_different_length_attend_apart_and_give_the_same_gradient(architecture: str) -> None:
     texts = tuple("abc" * n for n in (0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 9, 10, 11, 11, 12, 12))
     advantages = tuple((-1) ** n * (n + 1) / 10 for n in range(len(texts)))
     groups = [make_group("What?", texts, advantages), make_group("Which one of the two?", texts, advantages)]
     model = make_model(architecture)
     (part,) = split_rows(
-        encode_groups(groups, model, all_rows=True, use_claims=False).rows, max_positions=10_000, share_prompts=True
+        encode_groups(groups, model, all_rows=True, use_claims=False).rows, max_positions=10_000, packs=True
     )
-    blocks = stack_rows(part, model).blocks
-    assert [block.width for block in blocks] == [4, 4, 4, 31, 37]
+    forward = stack_rows(part, model).forward
+    assert forward.packing
+    assert [block.queries.shape[1] for block in forward.packing.blocks] == [121, 3, 36]
+    assert forward.mask.all(), "no position is padding"
     _, expected = reference(model, groups)
     assert largest_gap(expected, gradient_of(model, groups)) < 1e-5
 
@@ -95,20 +98,19 @@ def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradie
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=70))
 def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     lengths.sort()
-    blocks = length_blocks(lengths, block_cost=20)
-    assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(len(lengths)))
-    assert all(lengths[block.stop - 1] == block.width for block in blocks)
+    blocks = length_blocks(lengths, cost=20)
+    assert [row for start, stop in blocks for row in range(start, stop)] == list(range(len(lengths)))
 
 
 @given(st.integers(1, 300), st.booleans())
-def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int, share: bool) -> None:
-    rows = encode_groups(RAGGED, make_model(), all_rows=True, use_claims=False).rows
-    parts = list(split_rows(rows, max_positions=max_positions, share_prompts=share))
+def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int, packs: bool) -> None:
+    model = replace(make_model(), packs=packs)
+    rows = encode_groups(RAGGED, model, all_rows=True, use_claims=False).rows
+    parts = list(split_rows(rows, max_positions=max_positions, packs=packs))
     assert sorted(map(id, rows)) == sorted(id(row) for part in parts for row in part)
     for part in parts:
-        prompt, completion = max(len(row.prompt_ids) for row in part), max(len(row.token_ids) for row in part)
-        prompts = len({row.group for row in part}) if share else len(part)
-        assert len(part) == 1 or prompts * prompt + len(part) * completion <= max_positions
+        assert len(part) == 1 or positions_of(part, packs=packs) <= max_positions
+        assert stack_rows(part, model).forward.ids.numel() == positions_of(part, packs=packs) - len(part)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -301,7 +303,7 @@ def fail_above(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def limited(model: LanguageModel, batch: Any, **options: Any) -> torch.Tensor:
         logprob = plain(model, batch, **options)
-        seen.append(len(batch.prompt_of_row))
+        seen.append(len(batch.lengths))
         if seen[-1] > limit:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return logprob
@@ -343,13 +345,13 @@ def fail_at(call: int, monkeypatch: pytest.MonkeyPatch, *, after_backward: bool 
 def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_twice(
     call: int, after_backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"micro_batch_tokens": 350, "iterations": 2, "learning_rate": 1e-5}
+    options = {"micro_batch_tokens": 250, "iterations": 2, "learning_rate": 1e-5}
     expected, _ = report_and_weights(RAGGED[:2], RAGGED[2:], **options)
     calls = fail_at(call, monkeypatch, after_backward=after_backward)
     with capture_logs() as logs:
         ours, _ = report_and_weights(RAGGED[:2], RAGGED[2:], **options)
     assert len(calls) > call
-    assert [(log["event"], log["size"]) for log in logs] == [("memory.halved", 175)]
+    assert [(log["event"], log["size"]) for log in logs] == [("memory.halved", 125)]
     assert ours.loss == pytest.approx(expected.loss, abs=1e-5)
     assert ours.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
     assert ours.trained_tokens == expected.trained_tokens
