@@ -1,6 +1,6 @@
 """The policy: a Hugging Face causal LM that generates rollouts and learns. Torch lives here and in the lab's warm-up.
 
-prompt ─▶ generate ─▶ Completion ─ (rewards, sharing) ─▶ TrainGroup ─▶ batch ─▶ forward ─▶ gradient ─▶ optimizer
+prompt ─▶ generate ─▶ Completion ─(rewards, sharing)─▶ TrainGroup ─▶ batch ─▶ stack ─▶ forward ─▶ gradient ─▶ optimizer
 
 policy            a generator and a trainer behind swarm.types.Policy
 generator         question texts and dialogues -> completions, behind swarm.types.Generator
@@ -24,11 +24,12 @@ parts             what plugins add to a trainer
 
 generate          prompt tokens -> sampled completions with their log-probs; logits -> one token per row
 forward           prompts -> cache -> one more token per row, or log-prob of every completion token
-attention         grouped heads attend without copies of their keys and values
+attention         grouped heads attend without copies of their keys and values, packed rows without padding between them
 decode            the way of decoding that suits model and device
 static_decode     one more token per row, on a cache of fixed size, recorded as CUDA graphs
 
-batch             training groups -> padded tensors of one micro-batch; what of a stranger's claims is believed
+batch             training groups -> rows of token ids; what of a stranger's claims is believed
+stack             rows -> micro-batches, each the tensors of one forward pass, packed or padded
 logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks
 gradient          rows -> gradient, summed over tokens; the same in parts; scale, clip, AdamW
 """

@@ -7,6 +7,7 @@ here.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import transformers
 from torch import Tensor
 
 from swarm.errors import ModelError
-from swarm.policy.batch import BatchRow, stack_rows
+from swarm.policy.batch import BatchRow
 from swarm.policy.forward import DynamicDecoding, completion_logprobs
 from swarm.policy.generate import Sampling, draw_uniforms, sample
-from swarm.policy.load_probe import refuse_unlike
+from swarm.policy.load_probe import tried_out
 from swarm.policy.model import LanguageModel, wrap_model
+from swarm.policy.stack import stack_rows
 from tests.engines.models.tiny_architectures import model_types, tiny_model
 from tests.patience import part_a_day
 from tests.unit.policy.factories import CPU, make_tokenizer
@@ -44,13 +46,13 @@ def outcome(model_type: str) -> str:
         model = wrap_model(f"tiny-{model_type}", module, make_tokenizer(), device=CPU, max_new_tokens=10)
         if not runs_by_itself(module):
             return "not built"
-        refuse_unlike(model)
+        model = tried_out(model)
     except ModelError as error:
         return "refused" if f"tiny-{model_type}" in str(error) and "\n" not in str(error) else f"refused oddly: {error}"
     samples = sampled(model)
     for way, found in passes(model, samples).items():
         assert torch.allclose(found, expected(model, samples), atol=2e-4), (way, found - expected(model, samples))
-    for way, found in {way: gradients(model, samples, way) for way in ("shared", "plain")}.items():
+    for way, found in {way: gradients(model, samples, way) for way in ("as it is trained", "padded")}.items():
         wanted = gradients(model, samples, "transformers")
         for name, gradient in wanted.items():
             scale = gradient.abs().max().item()
@@ -92,7 +94,7 @@ def expected(model: LanguageModel, samples: Samples) -> Tensor:
     return torch.cat([by_transformers(model, prompt, completion) for prompt, completion, _ in samples])
 
 
-def trained(model: LanguageModel, samples: Samples, *, shared: bool) -> Tensor:
+def trained(model: LanguageModel, samples: Samples) -> Tensor:
     """In the order of the samples."""
     rows = [
         BatchRow(PROMPTS.index(prompt), tuple(prompt), tuple(ids), range(len(ids)), 1.0, True, None)
@@ -100,19 +102,18 @@ def trained(model: LanguageModel, samples: Samples, *, shared: bool) -> Tensor:
     ]
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].token_ids))
     batch = stack_rows([rows[index] for index in order], model)
-    found = completion_logprobs(model, batch, temperature=1.0, share_prompts=shared)
+    found = completion_logprobs(model, batch, temperature=1.0)
     parts = dict(zip(order, found.split([len(rows[index].token_ids) for index in order]), strict=True))
     return torch.cat([parts[index] for index in range(len(rows))])
 
 
 def passes(model: LanguageModel, samples: Samples) -> dict[str, Tensor]:
     with torch.no_grad():
-        shared, plain = (trained(model, samples, shared=shared) for shared in (True, False))
-    return {
-        "sampling": torch.tensor([logprob for *_, logprobs in samples for logprob in logprobs]),
-        "prompts read once": shared,
-        "rows by themselves": plain,
-    }
+        return {
+            "sampling": torch.tensor([logprob for *_, logprobs in samples for logprob in logprobs]),
+            "as it is trained": trained(model, samples),
+            "padded": trained(replace(model, packs=False), samples),
+        }
 
 
 def gradients(model: LanguageModel, samples: Samples, way: str) -> dict[str, Tensor]:
@@ -120,7 +121,7 @@ def gradients(model: LanguageModel, samples: Samples, way: str) -> dict[str, Ten
     if way == "transformers":
         logprobs = torch.cat([by_transformers(model, prompt, completion) for prompt, completion, _ in samples])
     else:
-        logprobs = trained(model, samples, shared=way == "shared")
+        logprobs = trained(replace(model, packs=model.packs and way != "padded"), samples)
     (logprobs * torch.linspace(-1, 1, len(logprobs))).sum().backward()
     return {
         name: one.grad.clone() if one.grad is not None else torch.zeros_like(one)

@@ -81,7 +81,7 @@ def test_a_terminal_gets_the_app_and_one_without_the_extra_is_told_what_to_insta
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
     opened: list[TopApp] = []
-    monkeypatch.setattr(TopApp, "run", opened.append)
+    monkeypatch.setattr(TopApp, "run", lambda app: opened.append(app))
     assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 0
     assert len(opened) == 1
     assert capsys.readouterr().out == "", "the app alone draws"

@@ -106,7 +106,7 @@ def test_what_the_plan_changed_is_said_with_the_setting_that_forbids_it_and_what
     made, wished = chosen(free, **settings)
     said = f"to save memory, the plan {' and '.join(done)}".format(made.micro_batch_tokens) if done else ""
     assert (made.fits, changes(made, wished)) == (True, said)
-    way = "gradient checkpointing" if made.gradient_checkpointing else "shared prompts"
+    way = f"with{'' if made.gradient_checkpointing else 'out'} gradient checkpointing"
     assert made.gradient_checkpointing == (TURNED_ON in done or bool(wished.gradient_checkpointing))
     line = f"chosen: micro-batches of up to {made.micro_batch_tokens} tokens, {way}{'; ' * bool(done)}{said}"
     assert line in render_plan(made, wished).splitlines()

@@ -99,7 +99,7 @@ def test_a_model_that_leaves_no_choice_is_left_alone(monkeypatch: pytest.MonkeyP
         assert use_attention(module)
         assert module.config._attn_implementation == of_ours
     module = make_module("gpt2")
-    monkeypatch.setattr(type(module), "_can_set_attn_implementation", lambda: False)
+    monkeypatch.setattr(type(module), "_can_set_attn_implementation", lambda _: False)
     before = module.config._attn_implementation
     assert not use_attention(module)
     assert module.config._attn_implementation == before
