@@ -20,7 +20,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import attrgetter
 
 from msgspec import UNSET
@@ -35,8 +34,8 @@ from swarm.wire.metrics import MetricsRow
 
 MOST_TASKS = 128
 """Tasks of one node, by name; further ones are left out."""
-MOST_OF_ROW = 32
-"""Tasks of one row; a node asks 8 questions in a round unless it is told otherwise."""
+MOST_TASK_FIGURES = 16_000_000
+"""Figures of tasks of all nodes together: as many rows as are held have 32 of them."""
 MOST_MODELS = 100
 """Models whose groups one node trained on, by name."""
 MOST_TRAINED_ON = 300
@@ -70,9 +69,10 @@ _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_
 
 @dataclass
 class HistoryRoom:
-    """Bounds how many more rows all histories of a run may hold together."""
+    """Bounds how many more rows, and figures of tasks, all histories of a run may hold together."""
 
     left: int = MOST_HELD
+    task_figures: int = MOST_TASK_FIGURES
 
 
 @dataclass
@@ -98,10 +98,12 @@ class TaskHistory:
         at = bisect_left(self.places, place)
         return at if at < len(self.places) and self.places[at] == place else None
 
-    def forget(self, place: int) -> None:
-        """Hold nothing for a place."""
-        if (at := self.index(place)) is not None:
+    def forget(self, place: int) -> bool:
+        """Hold nothing for a place; False: it held nothing."""
+        at = self.index(place)
+        if at is not None:
             del self.places[at], self.reward[at], self.tag_rate[at]
+        return at is not None
 
 
 class NodeHistory(NodeProgress):
@@ -192,7 +194,7 @@ class NodeHistory(NodeProgress):
             self._figures[start : start + _WIDTH] = array("d", _figures_of(row))
             self._groups_size -= len(self._groups[place])
             for held in self.tasks.values():  # done again, a round may ask others
-                held.forget(place)
+                self._room.task_figures += held.forget(place)
         elif (place := self._next_place(row)) is not None:
             self._figures.extend(_figures_of(row))
         else:
@@ -220,14 +222,14 @@ class NodeHistory(NodeProgress):
         self.role = "" if row.role is UNSET else row.role[:LONGEST_NAME]
         models = {model[:LONGEST_NAME]: groups for model, groups in row.external_by_model.items()}
         whole = add_names(self.external_by_model, models, MOST_MODELS)
-        whole &= len(row.task_rewards) <= MOST_OF_ROW
-        for name, reward in islice(row.task_rewards.items(), MOST_OF_ROW):
+        for name, reward in row.task_rewards.items():
             held = self.tasks.get(name)
             if held is None and fits(self.tasks, name, MOST_TASKS):
                 held = self.tasks[name] = TaskHistory()
-            if held is None:
+            if held is None or self._room.task_figures <= 0:
                 whole = False
             else:
+                self._room.task_figures -= 1
                 held.put(place, reward, row.task_tag_rates.get(name, NAN))
         self.last_trained_on = {}
         for peer, groups in row.external_by_peer.items():
@@ -290,6 +292,8 @@ class HistoryReader(RunReader):
     def _begin_history(self, node: str) -> NodeHistory:
         before = self.history.pop(node, None)
         self._room.left = MOST_HELD - sum(map(len, self.history.values()))
+        held = (len(task.places) for of_node in self.history.values() for task in of_node.tasks.values())
+        self._room.task_figures = MOST_TASK_FIGURES - sum(held)
         self.history[node] = NodeHistory(self._room, before.epoch + 1 if before else 1)
         return self.history[node]
 

@@ -100,7 +100,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     many = {f"name{i}": 1 for i in range(400)}
     named = line(0, task_rewards=many, external_by_peer=many, external_by_model=many)
     history = history_of(named, *map(line, range(1, 9)))
-    assert len(history.tasks) == histories.MOST_OF_ROW
+    assert len(history.tasks) == histories.MOST_TASKS
     assert len(history.trained_on) == histories.MOST_TRAINED_ON
     assert len(history.external_by_model) == histories.MOST_MODELS
     assert len(history) == 3
@@ -110,16 +110,10 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_nodes_together_hold_no_more_rows_than_there_is_room_for() -> None:
-    room = HistoryRoom(3)
-    found = [history_of(line(0), line(1), room=room) for _ in range(2)]
+    room = HistoryRoom(3, task_figures=2)
+    found = [history_of(*(line(n, task_rewards={"knots": 0.5}) for n in range(2)), room=room) for _ in range(2)]
     assert [len(of_node) for of_node in found] == [2, 1]
-
-
-def test_all_rows_of_a_node_together_name_no_more_tasks_than_are_held() -> None:
-    rows = [line(n, task_rewards={f"task {n} {number}": 0.5 for number in range(30)}) for n in range(9)]
-    history = history_of(*rows)
-    assert len(history.tasks) == histories.MOST_TASKS
-    assert history.odd.cut == 5
+    assert [of_node.odd.cut for of_node in found] == [0, 1]
 
 
 def test_it_is_known_in_which_rounds_a_group_was_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
