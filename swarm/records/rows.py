@@ -3,7 +3,7 @@
     lines ─ table.parse_rows ─▶ MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ rows
                                                                                │
                        one row's names and lists above MOST_OF_ROW  ─▶ let go  ┤
-                       with those before above MOST_OF_WORKER       ─▶ let go  ┘
+                       those of all its rows above MOST_OF_WORKER   ─▶ let go, the oldest after FIRST first
 
 The folder says whose a row is, whatever the row says. A node that resumed may write a round again: the last row counts.
 Names cost who writes a row 40 bytes in a file and a reader 100 in memory or more, so they are bounded by about what
@@ -14,6 +14,7 @@ in `Odd`; numbers of a row always stay.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
@@ -38,6 +39,8 @@ MOST_OF_ROW = 256 * 2**10
 """Bytes of the names and lists of one row."""
 MOST_OF_WORKER = 20 * 2**20
 """Bytes of the names and lists of all rows of one worker."""
+FIRST = 10
+"""Rows whose names stay whatever comes after them."""
 
 
 class MetricsRows(NamedTuple):
@@ -127,7 +130,10 @@ class Keeper:
     def __init__(self, odd: Odd) -> None:
         """`odd`: counts the rows whose names and lists were let go."""
         self._odd = odd
-        self._left = MOST_OF_WORKER
+        self._held = deque[tuple[msgspec.Struct, int]]()
+        """Rows that have names, those that are never let go aside, and the bytes of these."""
+        self._bytes = 0
+        self._seen = 0
 
     def keep(self, row: MetricsRow) -> MetricsRow:
         """Returns the row that comes after those seen, as it is held: the same, changed in place.
@@ -137,14 +143,24 @@ class Keeper:
         if getattr(row, "totals", UNSET) is not UNSET:
             row.totals = UNSET
         size = sum(_size(getattr(row, column)) for column in _named_columns(type(row)))
-        if size <= min(MOST_OF_ROW, self._left):
-            self._left -= size
+        self._seen += 1
+        if size > MOST_OF_ROW:
+            self._let_go(row)
             return row
+        self._bytes += size
+        if size and self._seen > FIRST:
+            self._held.append((row, size))
+        while self._bytes > MOST_OF_WORKER and self._held:
+            oldest, freed = self._held.popleft()
+            self._bytes -= freed
+            self._let_go(oldest)
+        return row
+
+    def _let_go(self, row: msgspec.Struct) -> None:
         for column in _named_columns(type(row)):
             if (held := getattr(row, column)) is not UNSET:
                 setattr(row, column, type(held)())
-        self._odd.count("cut", f"names of round {row.round}")
-        return row
+        self._odd.count("cut", f"names of round {getattr(row, 'round', 0)}")
 
 
 def _size(value: Any) -> int:

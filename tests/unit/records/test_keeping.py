@@ -58,7 +58,7 @@ def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found.rows) == ROWS
-    assert held < 2 * MIB  # a quarter of a MiB of names, in which their letters alone count
+    assert held < 2 * MIB  # ten rows, and a quarter of a MiB after them, in which letters of names alone count
 
 
 def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> None:
@@ -85,16 +85,14 @@ def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> Non
     assert held == [row] * 2000
 
 
-def test_the_first_rows_keep_their_names_and_all_keep_their_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_and_the_last_rows_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB)
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", 60, NAMING["tasks"])
     rows, _, _, odd = read_rows(run_of(layout), "mallory")
     named = [bool(row.task_rewards) for row in rows]
-    assert named == sorted(named, reverse=True)
-    assert named[0]
+    assert all(named[:10])
+    assert named[-1]
     assert odd.cut == named.count(False) > 0
     assert [row.my_reward for row in rows] == [make_row(layout, "mallory", n).my_reward for n in range(60)]
 
