@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
+from anyio import to_thread
 
 from swarm import forms
 from swarm.errors import ConfigError, SpendingCapError
@@ -199,7 +200,8 @@ class EndpointGenerator(RemoteWriter):
         answer = await client.post(path_of(form), body, seconds=seconds, most_bytes=most_bytes(config))
         if isinstance(answer, Failure):
             return answer
-        reply = read_reply(answer, config, form, prompt)
+        # in a thread: the patterns take their time for a reply that begins with the prompt
+        reply = await to_thread.run_sync(read_reply, answer, config, form, prompt)
         if isinstance(reply, Failure):
             return reply._replace(detail=client.hidden(reply.detail))
         text = client.hidden(reply.completion.text)

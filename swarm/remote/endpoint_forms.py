@@ -1,12 +1,13 @@
 """What an endpoint is sent for a question, what that may cost, and what its reply says. Pure; it is a stranger.
 
 question | Dialogue ─turns─▶ body of a request
-bytes ─JSON─▶ first choice ─▶ text ─▶ cut ─▶ Reply
+bytes ─JSON─▶ first choice ─▶ text ─without the prompt, if it begins with it─▶ cut ─▶ Reply
   of another form: Failure `unreadable`
 """
 
 from __future__ import annotations
 
+import re
 from itertools import chain, cycle
 from typing import Annotated, Any
 
@@ -25,8 +26,15 @@ FINISHED = ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls
 """Names of `finish_reason` for a reply that the model ended."""
 _BYTES_PER_TOKEN = 3
 _MOST_TOKENS = 10**9
+_MARKS_OF_A_TURN = 1_000
+"""Most characters of a template's marks around a turn of a prompt that a reply begins with."""
 _OVERHEAD, _BYTES_PER_CHARACTER = 2**20, 12
 """Bytes of a reply; JSON writes a character outside of Unicode's first plane as two escapes."""
+
+_TOKEN = r"<\|[^|<>\s]{1,40}\|>|</?s>|<bos>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
+"""Marks of chat templates."""
+_MARKS = rf"((?:{_TOKEN}|\b(?:system|user|assistant|model)\b:?(?=\s)|\s)*)"
+"""Between a prompt's turns: marks, or their roles alone where the marks are left out of a text."""
 
 
 class _Part(msgspec.Struct):
@@ -113,11 +121,15 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
         shown = quoted(body[:80].decode("utf-8", "replace"))
         return Failure("unreadable", f"a reply of another form: {error}: {shown}", billed=True, status=200)
     choice = reply.choices[0]
-    text, reasoning = _texts(choice, form)
-    kept = f"<think>\n{reasoning}\n</think>\n\n{text}" if reasoning and config.reasoning == "keep" else text
-    finished = len(kept) <= config.characters and choice.finish_reason in FINISHED
-    spent, estimated = _spent(reply.usage, form, prompt, config.asking, reasoning + text)
-    return Reply(Completion(kept[: config.characters], finished), spent, estimated)
+    whole_text, reasoning = _texts(choice, form)
+    text, beyond = _cut(whole_text, form, prompt, config)
+    rest = without_prompt(text, form, prompt, config.asking)
+    kept = f"<think>\n{reasoning}\n</think>\n\n{rest}" if reasoning and config.reasoning == "keep" else rest
+    whole = len(kept) <= config.characters and not beyond
+    finished = whole and choice.finish_reason in FINISHED
+    spent, estimated = _spent(reply.usage, form, prompt, config.asking, reasoning + rest + beyond)
+    completion = Completion(kept[: config.characters], finished)
+    return Reply(completion, spent, estimated)
 
 
 def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, written: str) -> tuple[Tokens, int]:
@@ -130,6 +142,34 @@ def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, writt
     guessed = sum(map(_estimated, turns(form, prompt, asking))), _estimated(written)
     spent = Tokens(*(guess if count is None else count for count, guess in zip(counted, guessed, strict=True)))
     return spent, sum(guess for count, guess in zip(counted, guessed, strict=True) if count is None)
+
+
+def _cut(text: str, form: Form, prompt: str | Dialogue, config: EndpointConfig) -> tuple[str, str]:
+    """Parts a reply into what can be kept or trimmed and the rest: patterns take a hundred times what they read."""
+    asked = turns(form, prompt, config.asking)
+    most = config.characters + sum(map(len, asked)) + _MARKS_OF_A_TURN * (1 + len(asked))
+    return text[:most], text[most:]
+
+
+def without_prompt(text: str, form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> str:
+    """Returns the reply itself, of a server that repeats the prompt in front of it, as `transformers serve` may.
+
+    How a server renders a chat is not known here. So a prompt is the turns' texts in their order with nothing but marks
+    of templates around them, one of which there must be: a model may begin with the question's words by itself. A
+    template may leave out the system turn.
+    """
+    texts = turns(form, prompt, asking)
+    if form == "completions":
+        return text.removeprefix(texts[0])
+    system = f"(?:{re.escape(texts[0])}{_MARKS})?" if form == "chat" else ""
+    question, *later = texts[1:] if form == "chat" else texts
+    end, marked = 0, False
+    # one turn after another: a single pattern for all of them could be tried in very many ways
+    for pattern in (system + re.escape(question), *map(re.escape, later), ""):
+        if not (found := re.compile(_MARKS + pattern).match(text, end)):
+            return text
+        end, marked = found.end(), marked or any((marks or "").strip() for marks in found.groups())
+    return text[end:] if marked else text
 
 
 def _texts(choice: _Choice, form: Form) -> tuple[str, str]:

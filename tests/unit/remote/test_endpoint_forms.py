@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from swarm.errors import ConfigError
 from swarm.instruction import INSTRUCTION, OURS, Asking
 from swarm.node.process.generator_only import endpoint_config
 from swarm.remote.endpoint_config import FORMS, EndpointConfig, Form
-from swarm.remote.endpoint_forms import TEMPLATE_TOKENS, cost_of, read_reply, request_body
+from swarm.remote.endpoint_forms import TEMPLATE_TOKENS, cost_of, read_reply, request_body, without_prompt
 from swarm.remote.key import Key
 from swarm.remote.outcomes import Failure, Reply, failure_of, retry_after
 from swarm.types import Completion, Dialogue, Turn
@@ -31,70 +32,111 @@ def reply(content: object = "7", reason: object = "stop", form: Form = "chat", *
     return json.dumps({"choices": [{**choice, "finish_reason": reason}]}).encode()
 
 
-def read(body: bytes, **settings: Any) -> Reply:
+def read(body: bytes, **settings: Any) -> Completion:
+    return read_whole(body, **settings).completion
+
+
+def read_whole(body: bytes, **settings: Any) -> Reply:
     outcome = read_reply(body, config(**settings), "chat", "1 + 1?")
     assert isinstance(outcome, Reply), outcome
     return outcome
 
 
 # ── what is sent ──────────────────────────────────────────────────────────────────────────────────────────────────────
-DIALOGUE = Dialogue("1?", (Turn("2", True, "more"), Turn("3", False, "less")))
-OWN = Asking(system_prompt="You sort.", instruction="Answer in <answer>." * 100)
-PROMPTS = st.text() | st.builds(lambda text: Dialogue(text, DIALOGUE.turns), st.text())
-
-
 def test_requests_have_the_form_that_the_endpoint_takes() -> None:
     made = config(temperature=None, max_tokens_field="max_completion_tokens", extra_body='{"top_k": 3}')
-    later = [("assistant", "2"), ("user", "more"), ("assistant", "3"), ("user", "less")]
     common = {"model": "m", "max_completion_tokens": 256, "top_k": 3}
-    chats: list[tuple[Form, list[tuple[str, str]]]] = [
-        ("chat", [("system", INSTRUCTION), ("user", "1?")]),
-        ("chat-user", [("user", f"{INSTRUCTION}\n\n1?")]),
+    system, user = {"role": "system", "content": INSTRUCTION}, {"role": "user", "content": "1?"}
+    assert request_body(made, "chat", "1?") == {**common, "messages": [system, user]}
+    one = {"role": "user", "content": f"{INSTRUCTION}\n\n1?"}
+    assert request_body(made, "chat-user", "1?") == {**common, "messages": [one]}
+    assert request_body(made, "completions", "1?") == {**common, "prompt": OURS.as_plain_text("1?")}
+
+
+@given(st.text(), st.sampled_from(FORMS))
+def test_the_worst_case_is_at_least_a_token_for_each_byte(question: str, form: Form) -> None:
+    assert cost_of(form, question, 9).prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
+    assert cost_of(form, question, 9).reply == 9
+
+
+def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off_again() -> None:
+    asking = Asking(system_prompt="You sort.", instruction="Answer in <answer>." * 100)
+    system, user = "You sort.", f"{asking.instruction}\n\n1?"
+    messages = request_body(config(asking=asking), "chat", "1?")["messages"]
+    assert [turn["content"] for turn in messages] == [system, user]
+    assert cost_of("chat", "1?", 9, asking).prompt == len(system) + len(user) + TEMPLATE_TOKENS
+    assert without_prompt(f"<|im_start|>system\n{system}<|im_end|>\n{user}<|im_end|>7", "chat", "1?", asking) == "7"
+
+
+DIALOGUE = Dialogue("1?", (Turn("2", True, "more"), Turn("3", False, "less")))
+
+
+def test_a_dialogue_is_sent_turn_by_turn_and_every_turn_is_paid_for() -> None:
+    later = [
+        {"role": role, "content": text}
+        for role, text in (("assistant", "2"), ("user", "more"), ("assistant", "3"), ("user", "less"))
     ]
-    for form, turns in chats:
-        for prompt, said in (("1?", turns), (DIALOGUE, [*turns, *later])):
-            messages = [{"role": role, "content": text} for role, text in said]
-            assert request_body(made, form, prompt) == {**common, "messages": messages}
-    plain = OURS.as_plain_text("1?")
-    for prompt, text in (("1?", plain), (DIALOGUE, f"{plain}2\n\nmore\nAnswer:3\n\nless\nAnswer:")):
-        assert request_body(made, "completions", prompt) == {**common, "prompt": text}
-    own = request_body(config(asking=OWN), "chat", "1?")["messages"]
-    assert [turn["content"] for turn in own] == ["You sort.", f"{OWN.instruction}\n\n1?"]
-
-
-@given(PROMPTS, st.sampled_from(FORMS), st.sampled_from([OURS, OWN]))
-def test_the_worst_case_is_at_least_a_token_for_each_byte(prompt: str | Dialogue, form: Form, asking: Asking) -> None:
-    question, said = (prompt.question, "2more3less") if isinstance(prompt, Dialogue) else (prompt, "")
-    cost = cost_of(form, prompt, 9, asking)
-    assert cost.prompt >= len((question + said + asking.told).encode()) + TEMPLATE_TOKENS
-    assert cost.reply == 9
-
-
-# ── what comes back ───────────────────────────────────────────────────────────────────────────────────────────────────
-THOUGHT = reply("7", reasoning_content="one and one")
+    for form in ("chat", "chat-user"):
+        first = request_body(config(), form, "1?")["messages"]
+        assert request_body(config(), form, DIALOGUE)["messages"] == [*first, *later]
+    plain = OURS.as_plain_text("1?") + "2\n\nmore\nAnswer:3\n\nless\nAnswer:"
+    assert request_body(config(), "completions", DIALOGUE)["prompt"] == plain
+    for form in FORMS:
+        assert cost_of(form, DIALOGUE, 9).prompt >= cost_of(form, "1?", 9).prompt + len("2more3less")
 
 
 @pytest.mark.parametrize(
-    ("body", "settings", "text", "finished"),
+    ("form", "repeated"),
     [
-        *((reply(reason=reason), {}, "7", True) for reason in ("stop", "eos")),
-        *((reply(reason=reason), {}, "7", False) for reason in ("length", None, [], {})),
-        *((reply(nothing), {}, "", True) for nothing in (None, "")),
-        (reply([{"type": "text", "text": "a"}, {"text": "b"}, {"text": [1]}]), {}, "ab", True),
-        (THOUGHT, {}, "7", True),
-        (THOUGHT, {"reasoning": "keep"}, "<think>\none and one\n</think>\n\n7", True),
-        (reply("7", reasoning_content=["x"]), {"reasoning": "keep"}, "7", True),
-        (reply("x" * 129), {"max_tokens": 2}, "x" * 128, False),  # what peers take
+        ("chat", f"<|im_start|>system\n{INSTRUCTION}<|im_end|>\nuser\n1?<|im_end|>\nassistant\n2<|im_end|>\n"),
+        ("chat", "<bos>user\n1?\nmodel\n2\n"),
+        ("chat-user", f"[INST] {INSTRUCTION}\n\n1? [/INST]2</s>"),
     ],
 )
-def test_a_reply_is_a_completion_which_the_model_ended_where_the_server_says_so(
-    body: bytes, settings: dict[str, Any], text: str, finished: bool
-) -> None:
-    assert read(body, **settings).completion == Completion(text, finished)
+def test_a_dialogue_in_front_of_the_reply_is_cut_off(form: Form, repeated: str) -> None:
+    whole = f"{repeated}user\nmore\nassistant\n3\nuser\nless\nassistant\n"
+    assert without_prompt(f"{whole}7", form, DIALOGUE) == "7"
+    assert without_prompt(f"{repeated}7", form, DIALOGUE) == f"{repeated}7", "not the whole of it"
 
 
-def test_reasoning_that_is_left_out_may_have_to_be_paid_for() -> None:
-    assert read(THOUGHT).spent.reply == len("one and one7") / 3
+# ── what comes back ───────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("reason", "finished"), [("stop", True), ("eos", True), ("length", False), (None, False), ([], False), ({}, False)]
+)
+def test_a_completion_is_finished_where_the_server_says_that_the_model_ended_it(reason: object, finished: bool) -> None:
+    assert read(reply(reason=reason)).finished is finished
+
+
+@pytest.mark.parametrize(
+    ("content", "text"), [(None, ""), ("", ""), ([{"type": "text", "text": "a"}, {"text": "b"}, {"text": [1]}], "ab")]
+)
+def test_a_reply_without_text_is_an_empty_completion(content: object, text: str) -> None:
+    assert read(reply(content)).text == text
+
+
+def test_reasoning_is_left_out_or_kept_in_front() -> None:
+    body = reply("7", reasoning_content="one and one")
+    assert read(body).text == "7"
+    assert read(body, reasoning="keep").text == "<think>\none and one\n</think>\n\n7"
+    assert read_whole(body).spent.reply == len("one and one7") / 3, "it may have to be paid for"
+    assert read(reply("7", reasoning_content=["x"]), reasoning="keep").text == "7"
+
+
+def test_a_long_reply_is_cut_to_what_peers_take_and_is_not_finished() -> None:
+    cut = read(reply("x" * 1000), max_tokens=2)
+    assert (len(cut.text), cut.finished) == (128, False)
+
+
+def test_no_more_of_a_reply_is_looked_into_than_can_be_kept() -> None:
+    """The pattern of a template's marks took 130 bytes of memory for each of them."""
+    body = reply("<|user|>1 + 1?" + " " * 2_000_000)
+    tracemalloc.start()
+    cut = read_whole(body, max_tokens=2)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 40 * 2**20
+    assert cut.completion == Completion("", finished=False)
+    assert cut.spent.reply > 600_000, "what was written may have to be paid for"
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -123,6 +165,32 @@ def test_any_json_is_a_reply_or_a_failure(value: object, form: Form) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_reply_or_a_failure(body: bytes) -> None:
     assert isinstance(read_reply(body, config(), "chat", "?"), Reply | Failure)
+
+
+# ── a prompt in front of the reply ────────────────────────────────────────────────────────────────────────────────────
+SYSTEM, ASKED = INSTRUCTION, "What is 1 + 1?\nSay it."
+ECHOES: list[tuple[Form, str]] = [
+    ("chat", f"<|user|>{ASKED}<|assistant|>"),
+    ("chat", f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{ASKED}<|im_end|>\n<|im_start|>assistant\n"),
+    ("chat", f"system\n{SYSTEM}\nuser\n{ASKED}\nassistant\n"),
+    ("chat", f"<s>[INST] <<SYS>>\n{SYSTEM}\n<</SYS>>\n\n{ASKED} [/INST]"),
+    ("chat-user", f"<bos><start_of_turn>user\n{SYSTEM}\n\n{ASKED}<end_of_turn>\n<start_of_turn>model\n"),
+    ("completions", OURS.as_plain_text(ASKED)),
+]
+
+
+@pytest.mark.parametrize(("form", "prompt"), ECHOES)
+@pytest.mark.parametrize("answer", ["<answer>2</answer>", "assistants say 2", "", "2 <|user|>"])
+def test_a_prompt_in_front_is_cut_off(form: Form, prompt: str, answer: str) -> None:
+    assert without_prompt(prompt + answer, form, ASKED) == answer
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "text", [f"{ASKED} Well, 2.", f"You ask: {ASKED}", "<answer>2</answer>", "", "<|user|>", f"{SYSTEM} <answer>"]
+)
+def test_what_a_model_says_by_itself_stays(form: Form, text: str) -> None:
+    assert without_prompt(text, form, ASKED) == text
 
 
 # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
