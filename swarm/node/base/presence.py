@@ -49,15 +49,20 @@ async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFi
 
     All are watched together for a few heartbeat intervals, and for as many again once one of them has moved: a claim
     that somebody put there once is no beat, and a busy process may beat late. That a process of this machine has the
-    number that one names proves nothing: numbers stand in every registration.
+    number that one names proves nothing: numbers stand in every registration. Beats from before a time in which this
+    process stood still prove nothing either; that is believed once.
     """
     waiting = [peer for peer in holders if peer.status != STOPPED and process_runs(peer, ctx.process) is not False]
+    interval, fresh = ctx.settings.cadence.heartbeat_interval, True
     hearts = Heartbeats(proof=2)
     for peer in waiting:
         hearts.observe(peer)
     names, left, longer = {peer.peer_id for peer in waiting}, PROOF_BEATS if waiting else 0, True
     while left:
-        await ctx.clock.sleep(ctx.settings.cadence.heartbeat_interval)
+        began = ctx.clock.monotonic()
+        await ctx.clock.sleep(interval)
+        if fresh and ctx.clock.monotonic() - began > PROOF_BEATS * interval:  # this process stood still
+            hearts, left, longer, fresh = Heartbeats(proof=2), PROOF_BEATS, True, False
         for peer in await ctx.blocking.run(read_peers, ctx.run, names):
             if peer.peer_id in names and hearts.observe(peer) and peer.status != STOPPED:
                 return peer

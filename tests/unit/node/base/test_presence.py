@@ -110,19 +110,35 @@ async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None
     assert layout.peer_file("alice").read_bytes() == before
 
 
-def register_beside(layout: Layout, beats: Iterable[int]) -> Awaitable[None]:
-    """Register as alice, whose id a process on another host has, with these beats at one look after the other."""
-    looks = iter([*beats])
+def register_beside(layout: Layout, beats: Iterable[int], stands_still_at: int | None = None) -> Awaitable[None]:
+    """Register as alice, whose id a process on another host has, with these beats at one look after the other.
+
+    Args:
+        stands_still_at: alice's process gets no time for long before it sees this beat.
+    """
+    looks, now = iter([*beats]), [0.0]
 
     def show(beat: int) -> PeerFile:
         return hold(layout, host="elsewhere/boot/pid", pid=1, beat=beat)
 
     async def sleep(seconds: float) -> None:
-        if (beat := next(looks, None)) is not None:
+        beat = next(looks, None)
+        now[0] += 100 * seconds if beat == stands_still_at is not None else seconds
+        if beat is not None:
             show(beat)
 
     show(next(looks))
-    return make_presence(layout, sleep=sleep).register()
+    return make_presence(layout, sleep=sleep, monotonic=lambda: now[0]).register()
+
+
+@pytest.mark.parametrize(("after", "taken"), [((3, 3, 3, 3), False), ((3, 4, 5), True)])
+async def test_beats_from_before_a_time_without_processor_time_do_not_keep_an_id(
+    layout: Layout, after: tuple[int, ...], taken: bool
+) -> None:
+    """Who beat meanwhile may be gone by now: it has to be seen to beat again."""
+    with pytest.raises(DuplicateNodeError) if taken else nullcontext():
+        await register_beside(layout, (1, 2, *after), stands_still_at=after[0])
+    assert registered(layout).host == ("elsewhere/boot/pid" if taken else host_identity())
 
 
 @pytest.mark.parametrize(
