@@ -166,13 +166,10 @@ def _packed(rows: Sequence[BatchRow], device: torch.device) -> Pass:
     place_of = {group: lay(ids, 0) for group, ids in prompts.items()}
     behind = [lay(row.token_ids[:-1], len(row.prompt_ids)) for row in rows]  # the last token predicts nothing
     blocks = [_block([(range(0), places) for places in place_of.values()])]
-    begun = next((number for number, places in enumerate(behind) if places), len(rows))
-    if begun < len(rows):
-        lengths = [len(places) for places in behind[begun:]]
-        cost = _BLOCK_COST.get(device.type, _BLOCK_COST["cuda"])
-        for start, stop in length_blocks(lengths, cost=cost, start=begun):
-            some = range(start, stop)
-            blocks.append(_block([(place_of[rows[number].group], behind[number]) for number in some]))
+    longer = [(place_of[row.group], places) for row, places in zip(rows, behind, strict=True) if places]
+    cost = _BLOCK_COST.get(device.type, _BLOCK_COST["cuda"])
+    for start, stop in length_blocks([len(places) for _, places in longer], cost=cost) if longer else ():
+        blocks.append(_block(longer[start:stop]))
     predicting = []
     for row, places in zip(rows, behind, strict=True):
         before = (place_of[row.group][-1], *places)

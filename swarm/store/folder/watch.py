@@ -225,7 +225,7 @@ class _Watcher:
         deleted, added = watchfiles.Change.deleted, watchfiles.Change.added
         return any(
             (change == deleted and Path(path) in self.watched)
-            or (change == added and _may_be_new_folder(path) and Path(path) not in self.watched)
+            or (change == added and _is_folder_at(path) and Path(path) not in self.watched)
             for change, path in batch
         )
 
@@ -325,10 +325,10 @@ def _newest_of(names: Iterable[str], folder: int) -> list[str]:
     return sorted(changed_at, key=lambda name: (changed_at[name], len(name), name))[-NEWEST_WATCHED:]
 
 
-def _may_be_new_folder(path: str) -> bool:
-    """Tells whether a path is a folder, links not followed; what is named as a file is not looked at. Blocking."""
+def _is_folder_at(path: str) -> bool:
+    """Tells whether a path is a folder, links not followed. Blocking."""
     try:
-        return not path.endswith(".json") and stat.S_ISDIR(os.lstat(path).st_mode)
+        return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
 

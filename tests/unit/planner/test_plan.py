@@ -1,4 +1,4 @@
-"""What fits is chosen: shared prompts in micro-batches as large as fit, else gradient checkpointing likewise."""
+"""What fits is chosen: micro-batches as large as fit, without gradient checkpointing, else with it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def part(made: Plan, name: str) -> int:
     return sum(one.all for one in made.parts if one.name.startswith(name))
 
 
-def test_shared_prompts_in_ever_smaller_micro_batches_then_checkpointing_then_nothing() -> None:
+def test_ever_smaller_micro_batches_then_checkpointing_then_nothing() -> None:
     rich, short, shorter, none = plan(60), plan(20), plan(13), plan(5)
     assert (rich.gradient_checkpointing, rich.micro_batch_tokens) == (False, 16384)
     assert not short.gradient_checkpointing
