@@ -7,8 +7,9 @@
     python -m benchmarks.card --device cpu --tiny        the same on a CPU, to see that it runs
 
 What is done, and with which code, stands in results/card_{card}.json after every part, so a broken run goes on. A part
-that did not run says why. Beside torch and this package with its extra `dev`, nothing is needed. Random models earn
-nothing: gradients come from the rewards that benchmarks.adapter_memory makes up. TRL is not measured here.
+that did not run says why. Beside torch and this package with its extra `dev`, nothing is needed; TRL is measured where
+it is installed (extra `bench`). Random models earn nothing: gradients come from the rewards that
+benchmarks.adapter_memory makes up.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ PARTS: Mapping[str, Part] = {
     "decode": _of_card("tokens a second against the bound", "decode", 3.0),
     "compiled": _of_card("the same with a compiled step", "compiled", 5.0),
     "train": _of_card("tokens a second, utilisation", "train"),
+    "train-compiled": _of_card("the same with a compiled training pass", "train-compiled", 4.0),
     "profile": _of_card("the longest kernels", "profile"),
     "rival": _of_card("transformers' generate_batch", "rival"),
+    "trl": _of_card("rounds of TRL's GRPOTrainer", "trl", 3.0),
     "eight": _memory("eight nodes with adapters", "lora-0.5b-8"),
     "eight-16GB": _memory("eight nodes with adapters, held to 16 GB", "lora-0.5b-8-of-16GB"),
     "gpt2": _memory("4 x GPT-2", "full-gpt2-4"),

@@ -6,15 +6,18 @@
     decode      tokens per second of `generate` (prefill included) against the bandwidth bound: in every step the
                 weights, as bf16, and the keys and values of all rows are read once, at the bandwidth of a device copy
     compiled    the same with SWARM_DECODING=compiled, and the seconds of the first batch, in which it is compiled
-    training    completion tokens per second of one update, and model-FLOPs utilisation: 6 N per token that passes the
+    train       completion tokens per second of one update, and model-FLOPs utilisation: 6 N per token that passes the
                 model (prompts once per group) and 12 x layers x heads x head size per pair of query and key, over the
                 vendor's dense bf16 peak where the device is known, else over a measured matrix product
-    memory      the allocator's peak in each of the two
+    train-compiled  the same with SWARM_COMPILED_TRAINING, and the seconds of loading, in which it is compiled
+    memory      the allocator's peak in each of these
     graphs      CUDA graphs recorded until the warm-up was over, and while measuring, which should be none
     drift       largest |trainer - generator| log-prob, both bf16; and of an fp32 trainer against the bf16 generator
     profile     the five kernels that take the longest in one batch of decoding and in one update, with their share of
                 the device's time, calls, and mean time of a call
     rival       transformers' `generate_batch` (continuous batching, paged cache) on the same weights and prompts
+    trl         rounds of TRL's GRPOTrainer and of ours, in bf16 from fp32 weights, on the prompts of the training case:
+                generate, score nothing, update; and the update alone
 
 Each part is written as soon as it is measured; parts that are not asked for stay in the card's result file as they are.
 Random weights: no end-of-text but by chance, so every completion has all its tokens but for a few.
@@ -38,11 +41,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.common import arguments_of, card_name, earlier, keep, seconds, summary
 from benchmarks.models import SHAPES, Shape, parameters, random_model
+from benchmarks.trl_side import TrlSide, missing
+from benchmarks.workload import Sizes
 from swarm.policy.policy import JoinedPolicy, load_policy
 from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.static_decode import GraphedSteps
-from swarm.types import Completion, TrainGroup
+from swarm.types import Completion, Question, TrainGroup
 
 DENSE_BF16_PEAK = {
     "H200": 989e12,
@@ -168,9 +173,9 @@ class Runner:
         self._shape = shape
         self._device = device
 
-    def load(self, case: Case, precision: str, decoding: str = "auto") -> JoinedPolicy:
-        """A fresh policy that writes completions of the case's length."""
-        config = GrpoConfig(max_new_tokens=case.completion_tokens, decoding=decoding)
+    def load(self, case: Case, precision: str, decoding: str = "auto", *, compiled: bool = False) -> JoinedPolicy:
+        """A fresh policy that writes completions of the case's length; its training pass compiled, if asked for."""
+        config = GrpoConfig(max_new_tokens=case.completion_tokens, decoding=decoding, compiled_training=compiled)
         return load_policy(str(self._folder), config, device=self._device.name, precision=precision)
 
     def decode(self, case: Case, weights: int, bandwidth: float, repetitions: int, decoding: str) -> dict[str, Any]:
@@ -199,9 +204,11 @@ class Runner:
             "graphs_captured_while_measured": graphs_captured() - captured,
         }
 
-    def train(self, case: Case, weights: int, peak: float, repetitions: int) -> dict[str, Any]:
+    def train(self, case: Case, weights: int, peak: float, repetitions: int, *, compiled: bool) -> dict[str, Any]:
         """Completion tokens per second, model-FLOPs utilisation, memory, drift."""
-        policy = self.load(case, "bf16")
+        began = time.perf_counter()
+        policy = self.load(case, "bf16", compiled=compiled)
+        loaded = time.perf_counter() - began
         groups = groups_of(case, policy.generate(prompts_of(case), group_size=case.group_size, seed=0))
         drifts = [update(policy, groups) for _ in range(2)]  # the first is before any step
         times = [self._device.timed(lambda: update(policy, groups)) for _ in range(repetitions)]
@@ -211,12 +218,27 @@ class Runner:
         tokens = token_count([group.completions for group in groups])
         return {
             **vars(case),
+            "seconds_to_load": loaded,
             "completion_tokens_per_second": summary(tokens / took for took in times),
             "model_flops_utilisation": summary(flops / took / peak for took in times),
             "peak_bytes": peak_bytes,
             "drift_bf16": drifts[0],
             "drift_fp32_trainer": fp32_drift,
         }
+
+    def rounds(self, case: Case, count: int) -> tuple[list[float], list[float], list[TrainGroup]]:
+        """Seconds of rounds, and of their updates alone; what the last one was trained on."""
+        policy, rounds, updates = self.load(case, "bf16"), list[float](), list[float]()
+        groups: list[TrainGroup] = []
+
+        def generate(seed: int) -> None:
+            groups[:] = groups_of(case, policy.generate(prompts_of(case), group_size=case.group_size, seed=seed))
+
+        for seed in range(count):
+            writing = self._device.timed(partial(generate, seed))
+            updates.append(self._device.timed(lambda: update(policy, groups)))
+            rounds.append(writing + updates[-1])
+        return rounds, updates, groups
 
 
 def prompts_of(case: Case) -> list[str]:
@@ -243,7 +265,7 @@ def token_count(answers: Sequence[Sequence[Completion]]) -> int:
 
 def graphs_captured() -> int:
     """CUDA graphs recorded by the policies that are alive."""
-    return sum(steps.captures for steps in gc.get_objects() if isinstance(steps, GraphedSteps))
+    return sum(steps.captures for steps in gc.get_objects() if type(steps) is GraphedSteps)
 
 
 def release() -> None:
@@ -255,7 +277,8 @@ def release() -> None:
 
 LONGEST = 5
 """Kernels that are told of a profile."""
-PARTS = ("decode", "compiled", "train", "profile", "rival")
+PARTS = ("decode", "compiled", "train", "train-compiled", "profile", "rival", "trl")
+OF_OTHERS = ("rival", "trl")
 
 
 def longest_kernels(device: Device, work: Callable[[], object]) -> list[dict[str, Any]]:
@@ -317,9 +340,13 @@ class Bench:
         """The same, with a compiled step."""
         return self.decode("compiled")
 
-    def train(self) -> dict[str, Any]:
+    def train(self, *, compiled: bool = False) -> dict[str, Any]:
         """The training case."""
-        return self._runner.train(self._train_case, self._weights, self.peak, self._repetitions)
+        return self._runner.train(self._train_case, self._weights, self.peak, self._repetitions, compiled=compiled)
+
+    def train_compiled(self) -> dict[str, Any]:
+        """The same, with a compiled training pass."""
+        return self.train(compiled=True)
 
     def profile(self) -> dict[str, Any]:
         """Where a batch of decoding and an update spend the device's time."""
@@ -360,6 +387,27 @@ class Bench:
             release()
         return found
 
+    def trl(self) -> dict[str, Any]:
+        """Seconds of a round and of an update, theirs and ours in turn."""
+        if problem := missing():
+            raise RuntimeError(problem)
+        case, count = self._train_case, 1 + self._repetitions
+        sizes = Sizes(case.prompts, case.group_size, case.completion_tokens)
+        config = GrpoConfig(max_new_tokens=case.completion_tokens)
+        questions = [[Question(prompt, origin=None) for prompt in prompts_of(case)] for _ in range(count)]
+        rounds, updates, groups = self._runner.rounds(case, count)
+        release()
+        theirs = TrlSide(self._folder, sizes, config, questions, self._folder, on_gpu=self._device.is_cuda)
+        their_rounds = theirs.steps(_half_are_right)()
+        release()
+        their_updates = [*theirs.training_alone(groups)(), *theirs.training_alone(groups)()]
+        times = {"ours": rounds, "ours_update": updates, "trl": their_rounds, "trl_update": their_updates}
+        return {**vars(case), **{f"seconds_{name}": summary(found[1:]) for name, found in times.items()}}
+
+
+def _half_are_right(_: Sequence[Question], texts: Sequence[Sequence[str]]) -> list[float]:
+    return [float(place % 2) for group in texts for place in range(len(group))]
+
 
 def _write_as_the_rival(
     model: Any, prompts: list[list[int]], wanted: GenerationConfig, written: dict[str, Any]
@@ -391,9 +439,9 @@ def main() -> None:
         bench = Bench(device, Path(scratch), tiny=arguments.tiny, repetitions=2 if arguments.quick else 5)
         for name in arguments.parts:
             try:
-                found[name] = getattr(bench, name)()
+                found[name] = getattr(bench, name.replace("-", "_"))()
             except Exception as error:  # a part that a card or a version refuses is a finding
-                if name != "rival":
+                if name not in OF_OTHERS:
                     raise
                 found[name] = {"not_measured": f"{type(error).__name__}: {error}"[:400]}
             when[name] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "torch": torch.__version__}

@@ -200,6 +200,16 @@ def gpu_rows(result: Result) -> Iterator[Row]:
             yield Row("— peak memory of training", "", size(found["peak_bytes"]))
         drift = f"{found['drift_bf16']:.3f}; of an fp32 trainer {found['drift_fp32_trainer']:.3f}"
         yield Row("— largest drift of the bf16 generator, nats", "", drift)
+    if found := result.get("train-compiled"):
+        rate, share = spread(found["completion_tokens_per_second"], 0), spread(found["model_flops_utilisation"])
+        said = f"{rate}, model-FLOPs utilisation {share}; loaded within {found['seconds_to_load']:.0f} s"
+        yield Row("— training tokens/s, compiled", "", said)
+    found = result.get("trl")
+    if found and "seconds_trl" in found:
+        said = f"{spread(found['seconds_trl'])} and {spread(found['seconds_ours'])}"
+        yield Row("— seconds of a round of TRL's GRPOTrainer and of ours", "", said)
+        said = f"{spread(found['seconds_trl_update'])} and {spread(found['seconds_ours_update'])}"
+        yield Row("— — of its update", "", said)
 
 
 def waiting_rows(result: Result) -> Iterator[Row]:

@@ -51,8 +51,18 @@ class _StepTimer(TrainerCallback):  # type: ignore[misc]
 class TrlSide:
     """A GRPOTrainer whose rounds are trainer steps."""
 
-    def __init__(self, folder: Path, sizes: Sizes, config: GrpoConfig, rounds: list[list[Question]], scratch: Path):
-        self._sizes = sizes
+    def __init__(
+        self,
+        folder: Path,
+        sizes: Sizes,
+        config: GrpoConfig,
+        rounds: list[list[Question]],
+        scratch: Path,
+        *,
+        on_gpu: bool = False,
+    ) -> None:
+        """`on_gpu`: on the card, in bf16 from fp32 weights."""
+        self._sizes, self._on_gpu = sizes, on_gpu
         self._questions = {question.prompt: question for questions in rounds for question in questions}
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         self._recorded: list[TrainGroup] = []
@@ -175,8 +185,8 @@ class TrlSide:
             max_grad_norm=self._config.max_grad_norm,
             gradient_checkpointing=False,
             shuffle_dataset=False,
-            use_cpu=True,
-            bf16=False,
+            use_cpu=not self._on_gpu,
+            bf16=self._on_gpu,
             report_to="none",
             logging_strategy="no",
             save_strategy="no",

@@ -19,6 +19,7 @@ from swarm.planner.device_memory import far_device
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import RESERVE, Plan
 from swarm.planner.planner import Remedy, make_plan, problems, refusal, remedies_of
+from swarm.policy.embedded import suited_device
 from swarm.provenance import cores
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
@@ -73,7 +74,7 @@ def most_processes(settings: Settings, *, in_process: bool, elsewhere: bool) -> 
     """
     if in_process:
         return 1
-    own = elsewhere or settings.adapter.kind != "none" or not can_fork([settings.device])
+    own = elsewhere or settings.adapter.kind != "none" or not can_fork([suited_device(settings.device, settings.model)])
     return None if own else cores()
 
 

@@ -52,6 +52,7 @@ from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.system import INTERRUPTED, on_signals
+from swarm.policy.embedded import suited_device
 from swarm.records.files import read_clock
 from swarm.records.history import NodeHistory, read_to_sum_up
 from swarm.records.made_by import refuse_foreign
@@ -327,7 +328,7 @@ async def _supervisor(
     of_workers = sum(child.role != "coordinator" for child in children)
     if jobs:
         yield jobs
-    elif of_workers < 2 or not can_fork([settings.device]):
+    elif of_workers < 2 or not can_fork([suited_device(settings.device, settings.model)]):
         yield Supervisor(os.environ)
     else:
         async with fork_server(without_settings(os.environ), of_workers) as forks:

@@ -63,8 +63,8 @@ class ModelSettings(SettingSection):
     hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
     """Access to gated models of the Hugging Face Hub."""
     device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device", first=True)
-    """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU. The GPU of a Mac
-    (MPS) is not used."""
+    """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU; of an embedded
+    model the CPU, which is no slower. The GPU of a Mac (MPS) is not used."""
     threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
     process)."""
@@ -79,6 +79,9 @@ class ModelSettings(SettingSection):
     decoding: Literal["auto", "dynamic", "static", "compiled"] = setting("auto", "SWARM_DECODING")
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU. `compiled` is
     static with a step from torch.compile: half a minute at the start, for faster rounds. `auto`: static on a GPU."""
+    compiled_training: bool = setting(False, "SWARM_COMPILED_TRAINING")
+    """Updates use torch.compile: a minute at the start, for shorter ones on a GPU. Where the gradient is then another
+    one, or none, they do without, and that is said."""
     device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")

@@ -33,11 +33,8 @@ from swarm.planner.footprint import Footprint, MicroBatch
 from swarm.planner.shape import ModelShape
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.parts import options_of, training_plugins
-from swarm.policy.settings import column_bucket, has_static_buffers, row_bucket
+from swarm.policy.settings import column_bucket, has_static_buffers, logits_width, row_bucket
 
-MAX_LOGITS = 2**22
-"""Logits of one block and its least width, as in swarm.policy.logprobs, which imports torch."""
-MIN_LOGITS_WIDTH = 256
 LOGITS_BUFFERS = 2
 """A block's probabilities, and their gradient."""
 SCORER = 100 * 2**20
@@ -156,7 +153,7 @@ def node_memory(
         buffers=cache + _FP32 * row_bucket(rows) * shape.vocabulary if static else 0,
         generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)),
         activations=(footprint.checkpointed if checkpointing else footprint.kept).bytes(batch, shape.layers),
-        logits=_logits_bytes(shape, batch),
+        logits=_logits_bytes(shape, batch, on_gpu=device.is_gpu),
         kept={title: number * fp32_trained for title, number in copies.items()},
         snapshot=(3 + sum(copies.values())) * fp32_trained,
         scorers=settings.scorer_processes * SCORER,
@@ -229,10 +226,9 @@ def sampler_bytes(shape: ModelShape, settings: Settings, rows: int) -> int:
     return rows * shape.vocabulary * (3 * _FP32 + 8 + scaled + sorted_with_order)
 
 
-def _logits_bytes(shape: ModelShape, batch: MicroBatch) -> int:
+def _logits_bytes(shape: ModelShape, batch: MicroBatch, *, on_gpu: bool) -> int:
     tokens = batch.rows * batch.new_tokens
-    width = min(shape.vocabulary, max(MIN_LOGITS_WIDTH, MAX_LOGITS // tokens))
-    return LOGITS_BUFFERS * _FP32 * tokens * width
+    return LOGITS_BUFFERS * _FP32 * tokens * logits_width(tokens, shape.vocabulary, on_gpu=on_gpu)
 
 
 FRAME_TOKENS = 64

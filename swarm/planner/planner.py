@@ -28,6 +28,7 @@ from swarm.planner.footprint import footprint
 from swarm.planner.node_memory import ONE_TURN, SizedModel, Talk, computes_in_half
 from swarm.planner.plan import Plan, choose
 from swarm.planner.shape import model_shape
+from swarm.policy.embedded import suited_device
 from swarm.policy.hub import is_hub_id, look_up
 from swarm.policy.model_files import folder_problem, resolve_model
 from swarm.policy.settings import unsuited
@@ -50,7 +51,7 @@ def make_plan(
     Raises:
         ModelError: the size of a model, or the memory of the device, cannot be known.
     """
-    device = device or device_memory(settings.device)
+    device = device or device_memory(suited_device(settings.device, settings.model))
     models = [sized_model(name, settings, device) for name in settings.model[:nodes]]
     return choose(models, settings, device, nodes=nodes, processes=processes, talk=talk)
 
@@ -132,10 +133,11 @@ def model_problem(name: str, hub_token: str | None = None) -> str:
 def device_problem(settings: Settings) -> str:
     """Returns why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked
     of it."""
-    if settings.device in (None, "cpu") and settings.precision != "bf16":
+    name = suited_device(settings.device, settings.model)
+    if name in (None, "cpu") and settings.precision != "bf16":
         return ""
     try:
-        device = device_memory(settings.device)
+        device = device_memory(name)
     except ModelError as error:
         return str(error)
     problem = unsuited(settings.precision, is_gpu=device.is_gpu, is_ampere=device.bf16)

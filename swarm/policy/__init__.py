@@ -7,7 +7,7 @@ generator         question texts and dialogues -> completions, behind swarm.type
 trainer           one policy update, in two halves, behind swarm.types.Trainer
 leased            a trainer that updates only while it holds the device lease, a lock of this machine
 settings          GrpoConfig: what can be tuned; imports no torch
-embedded          where the models that ship with swarm are; the step size that suits a kind of model, and why
+embedded          where the models that ship with swarm are; the step size and the device that suit them, and why
 model_files       a model's folder as files: what it says, and what is missing
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched; what a place means by a name
@@ -22,7 +22,8 @@ peft_form         an adapter's folder, as PEFT and inference servers read it
 snapshot          weights and optimizer <-> a folder of safetensors and JSON; an adapter and its base as one model
 parts             what plugins add to a trainer
 
-generate          prompt tokens -> sampled completions with their log-probs; logits -> one token per row
+generate          prompt tokens -> sampled completions with their log-probs
+draw              logits -> one token per row, and its log-prob
 forward           prompts -> cache -> one more token per row, or log-prob of every completion token
 attention         grouped heads attend without copies of their keys and values, packed rows without padding between them
 decode            the way of decoding that suits model and device
@@ -30,6 +31,7 @@ static_decode     one more token per row, on a cache of fixed size, recorded as 
 
 batch             training groups -> rows of token ids; what of a stranger's claims is believed
 stack             rows -> micro-batches, each the tensors of one forward pass, packed or padded
+compiled          what torch.compile makes of a training pass: layers, loss
 logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks
 gradient          rows -> gradient, summed over tokens; the same in parts; scale, clip, AdamW
 """

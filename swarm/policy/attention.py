@@ -22,7 +22,7 @@ Sizes: B rows, K heads of keys, G query heads to each, T queries, S columns of k
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -62,6 +62,8 @@ class Packing:
     blocks: Sequence[RowBlock]
     place: Tensor
     """[N], where each token's query is among those of all blocks, laid end to end."""
+    attend: Callable[..., tuple[Tensor, None]]
+    """attend_in_blocks, or what hides it from a compiler."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +121,7 @@ def grouped_attention(
         attention_mask: bool or additive, [B, 1 or K x G, T, S]; None: causal, or as `options` say.
     """
     if isinstance(attention_mask, _PackedMask):
-        return _attend_in_blocks(
+        return attention_mask.packing.attend(
             grouped_attention, module, query, key, value, attention_mask, dropout, scaling, options
         )
     groups = query.shape[1] // key.shape[1]
@@ -166,7 +168,9 @@ def _eager_attention(
 ) -> tuple[Tensor, Any]:
     """Attends as the model's own code does."""
     if isinstance(attention_mask, _PackedMask):
-        return _attend_in_blocks(_eager_attention, module, query, key, value, attention_mask, dropout, scaling, options)
+        return attention_mask.packing.attend(
+            _eager_attention, module, query, key, value, attention_mask, dropout, scaling, options
+        )
     attend = sys.modules[type(module).__module__].eager_attention_forward
     found: tuple[Tensor, Any] = attend(
         module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
@@ -174,7 +178,7 @@ def _eager_attention(
     return found
 
 
-def _attend_in_blocks(
+def attend_in_blocks(
     attend: Any,
     module: nn.Module,
     query: Tensor,
@@ -185,7 +189,12 @@ def _attend_in_blocks(
     scaling: float | None,
     options: dict[str, Any],
 ) -> tuple[Tensor, None]:
-    """Returns [1, N, K x G, D]; query [1, K x G, N, D], key and value [1, K, N, D]."""
+    """Returns [1, N, K x G, D]; query [1, K x G, N, D], key and value [1, K, N, D].
+
+    Args:
+        attend: within one block.
+        mask: of all blocks.
+    """
     found = []
     for block, of_block in zip(mask.packing.blocks, mask.masks, strict=True):
         query_n, key_n, value_n = (

@@ -19,6 +19,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from swarm.logs import get_logger
+from swarm.policy.draw import Sampling, draw_tokens
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
@@ -34,8 +35,12 @@ logger = get_logger(__name__)
 class Decoder(Protocol):
     """A batch that is being written."""
 
-    logits: Tensor
-    """fp32 [L, V], of each live row's next token; valid until the next `forward`."""
+    @property
+    def logits(self) -> Tensor:
+        """fp32 [L, V], of each live row's next token; valid until the next `forward`."""
+
+    def draw(self, uniform_L: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+        """Returns each live row's next token [L], as draw_tokens, and its log-prob [L]; valid until the next `draw`."""
 
     def keep(self, kept_l: Tensor) -> None:
         """Go on with these of the live rows, an ascending choice of 0..L-1."""
@@ -126,7 +131,21 @@ def _disagreement(model: LanguageModel, static: Decoding) -> str:
         gap = max(
             ((one - other).abs().max() / other.abs().max()).item() for one, other in zip(ours, theirs, strict=True)
         )
+        gap = max(gap, _drawn_otherwise(static, [[first], [second, third]]))
     except (RuntimeError, ValueError, TypeError, AttributeError, AssertionError, OSError) as error:
         # What a foreign cache or mask leads to, or a compiler that is missing or gives up.
         return f"{type(error).__name__}: {error}"
     return "" if gap <= _TOLERANCE[model.autocast_dtype] else f"logits differ by {gap:.3g} of the largest"
+
+
+def _drawn_otherwise(decoding: Decoding, prompts: Sequence[Sequence[int]]) -> float:
+    """Returns how far the log-probs of what is drawn are from those of draw_tokens at the same logits."""
+    device, sampling = decoding.model.device, Sampling(temperature=0.9)
+    uniform_L = torch.tensor([0.3, 0.7], dtype=torch.float64, device=device)
+    several = isinstance(decoding.model.adapter, StackedAdapters)
+    owner_K = torch.zeros(2, dtype=torch.long, device=device) if several else None
+    with decoding.region():
+        decoder = decoding.begin(prompts, group_size=1, steps=1, owner_K=owner_K)
+        _, ours_L = decoder.draw(uniform_L, sampling)
+        _, theirs_L = draw_tokens(decoder.logits, uniform_L, sampling)
+        return ((ours_L - theirs_L).abs().max() / theirs_L.abs().max()).item()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from swarm.errors import ModelError
 from swarm.logs import get_logger
@@ -53,6 +54,11 @@ def autocast_dtype_of(device: torch.device, precision: str, *, frozen: bool) -> 
 def is_ampere(device: torch.device) -> bool:
     """Tells whether it is a GPU of that generation or a newer one."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Returns a CPU's tensor on the device, without waiting for the work that a GPU has in hand."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 _Result = TypeVar("_Result")

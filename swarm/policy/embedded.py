@@ -4,7 +4,8 @@ The first two differ in architecture and tokenizer on purpose, so that a laptop 
 download.
 `swarm.plugins.lab.warmup.build` made them and can make them again.
 
-suited_learning_rate is Adam's step size where nobody chooses one, by kind of model and adapter. Imports no torch.
+suited_learning_rate is Adam's step size where nobody chooses one, by kind of model and adapter, and suited_device where
+they compute. Imports no torch.
 """
 
 from __future__ import annotations
@@ -63,6 +64,12 @@ def any_embedded(models: Iterable[str]) -> bool:
 def all_embedded(models: Iterable[str]) -> bool:
     """Tells whether every one of these models is embedded."""
     return all(name in EMBEDDED for name in models)
+
+
+def suited_device(named: str | None, models: Iterable[str]) -> str | None:
+    """Returns the device that computes; None: the first GPU, if there is one. Where none is named, embedded models take
+    the CPU: a GPU would wait for each next operation of models so small."""
+    return "cpu" if named is None and all_embedded(models) else named
 
 
 def embedded_path(name: str) -> Path:

@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from swarm.policy.attention import packed
+from swarm.policy.draw import Sampling, draw_tokens
 from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
 from swarm.policy.model import LanguageModel
 from swarm.policy.stack import PaddedPrompts, Pass, TensorBatch, pad_prompts
@@ -57,8 +58,9 @@ def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature
     """Returns fp32 log-probs [M] at the temperature, row after row, of the tokens that models wrote."""
     with model.autocast():  # one region around all parts casts the weights once
         hidden_M_D = hidden_states(model, batch.forward)
-        if head := LinearHead.of(model):
-            return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature)
+        if head := LinearHead.of(model.module):
+            blocks = model.compiled.loss if model.compiled else None
+            return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature, blocks=blocks)
         return chosen_logprobs(hidden_M_D, batch.token_ids, head=model.logits, temperature=temperature)
 
 
@@ -111,6 +113,10 @@ class DynamicDecoder:
         padded = not bool(mask_K_P.all())
         ones_R_T = mask_K_P.new_ones(len(row_R), steps)
         self._mask_L_S = torch.cat([mask_K_P[row_R], ones_R_T], dim=1) if padded else None
+
+    def draw(self, uniform_L: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+        """Returns each live row's next token and its log-prob."""
+        return draw_tokens(self.logits, uniform_L, sampling)
 
     def keep(self, kept_l: Tensor) -> None:
         """Go on with these of the live rows."""

@@ -19,7 +19,8 @@ from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.device import Halvings, MemoryBudget
-from swarm.policy.generate import GeneratedSample, Sampling, StopStrings, draw_uniforms, sample_in_parts
+from swarm.policy.draw import Sampling
+from swarm.policy.generate import GeneratedSample, StopStrings, draw_uniforms, sample_in_parts
 from swarm.policy.lora import Adapter
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import (

@@ -152,7 +152,7 @@ class GradientSum:
 
         longest = max(len(row.prompt_ids) + len(row.token_ids) for row in self._rows)
         whole = positions_of(self._rows, packs=self._model.packs)
-        with self._recomputing(), self._model.adapted():
+        with self._recomputing(), self._model.adapted(), self._model.as_compiled():
             self.budget.run(attempt, floor=longest, whole=whole)
             while self.loss_scale > 1 and not self._is_finite():
                 self.loss_scale /= 2

@@ -14,6 +14,7 @@ Sizes: B sequences of T tokens, M tokens behind the prompts, V vocabulary.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +28,7 @@ from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.logs import get_logger
 from swarm.policy.batch import BatchRow
+from swarm.policy.compiled import CompiledTraining
 from swarm.policy.decode import logits_while_writing
 from swarm.policy.forward import DynamicDecoding, completion_logprobs
 from swarm.policy.model import LanguageModel
@@ -51,6 +53,8 @@ _NOISES = 3.0
 _MOST = 0.3
 """What no rounding explains: a wrong mask or position is off by about as much as tokens differ from each other."""
 _LONGEST = 200
+_SAME_GRADIENT = {None: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
+"""Norm of two gradients' difference over that of one. A compiler rounds elsewhere; in bf16 that made 0.09."""
 _REMEDY = (
     "Use a decoder whose every layer is attention, such as Qwen2.5, Llama 3, Gemma 2, SmolLM2 or GPT-2; docs/models.md "
     "lists the architectures that work."
@@ -98,6 +102,54 @@ def tried_out(model: LanguageModel, *, trains: bool = True) -> LanguageModel:
         logger.info("model.not_packed", model=model.name, reason=str(error))
         return padding
     return model
+
+
+def tried_compiled(model: LanguageModel) -> LanguageModel:
+    """Returns the model with what is compiled, if that gives the gradient that it has without."""
+    began = time.perf_counter()
+    try:
+        compiled = replace(model, compiled=CompiledTraining(model.module, with_layers=model.base is None))
+        gap = _gradient_gap(model, compiled)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary of a compiler, which may raise anything
+        told = printable(str(error)).strip()
+        problem = f"{type(error).__name__}: {told:.{_LONGEST}}"
+    else:
+        if gap <= _SAME_GRADIENT[model.autocast_dtype]:
+            logger.info("model.compiled", model=model.name, seconds=round(time.perf_counter() - began, 1))
+            return compiled
+        problem = f"gradients differ by {gap:.2g} of theirs"
+    finally:
+        _forget(model)
+    logger.warning("model.not_compiled", model=model.name, reason=problem)
+    return model
+
+
+def _gradient_gap(model: LanguageModel, compiled: LanguageModel) -> float:
+    """Returns how far the gradient of two rows of unlike length is from the plain one, as a share of that."""
+    plain = _gradient(model)
+    _forget(model)
+    found = _gradient(compiled)
+    differences = [one - other for one, other in zip(found, plain, strict=True)]
+    norm, off = (torch.nn.utils.get_total_norm(gradients) for gradients in (plain, differences))
+    return (off / norm).item()
+
+
+def _gradient(model: LanguageModel) -> list[Tensor]:
+    rows = [
+        BatchRow(group, tuple(range(3, 7 + group)), ids, range(len(ids)), 1.0, True, None)
+        for group, ids in enumerate(((8, 9, 10), (12, 11, 10, 9, 8)))
+    ]
+    with model.adapted(), model.as_compiled():
+        batch = stack_rows(rows, model)
+        torch.autograd.backward(completion_logprobs(model, batch, temperature=1.0).sum())
+    return [parameter.grad for parameter in model.trained.values() if parameter.grad is not None]
+
+
+def _forget(model: LanguageModel) -> None:
+    for parameter in model.trained.values():
+        parameter.grad = None
 
 
 def refuse_unlike(model: LanguageModel, *, trains: bool = True) -> None:

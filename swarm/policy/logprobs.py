@@ -7,6 +7,7 @@ The head, which turns hidden states into logits, is almost always one matrix:
 
 At V = 151,936 full logits are most of a training step's memory. Parting the vocabulary rather than the tokens reads
 every weight once per pass and writes its gradient once; it is the idea of Cut Cross-Entropy, arXiv:2411.09009.
+What is done with a block passes over its logits ten times; torch.compile can make that two passes (compiled.py).
 For a head of any other kind the model is asked.
 
 Sizes: M completion tokens, D hidden size, V vocabulary, v entries of one block of it.
@@ -22,13 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from swarm.policy.model import LanguageModel
-
-MAX_LOGITS = 2**22
-"""Logits held at once, 16 MB of fp32: on a CPU at V = 151,936, all of 2**18 to 2**24 took the same time within 8 %.
-It also stays within the second-level cache of a large GPU."""
-_MIN_WIDTH = 256
-"""Narrower blocks would starve the matrix products. So many logits weigh less than the token's activations anyway."""
+from swarm.policy.settings import logits_width
 
 
 @dataclass(frozen=True)
@@ -45,82 +40,84 @@ class LinearHead:
     """Cohere's logit_scale, or one by Granite's logits_scaling."""
 
     @classmethod
-    def of(cls, model: LanguageModel) -> LinearHead | None:
-        """Returns the model's head; None if it is anything but a plain matrix, such as an adapted one."""
-        layer = model.module.get_output_embeddings()
+    def of(cls, module: Any) -> LinearHead | None:
+        """Returns a model's head; None if it is anything but a plain matrix, such as an adapted one."""
+        layer = module.get_output_embeddings()
         if type(layer) is not nn.Linear:
             return None
-        text: Any = model.module.config.get_text_config()
+        text: Any = module.config.get_text_config()
         factor = getattr(text, "logit_scale", None) or 1.0
         divisor = getattr(text, "logits_scaling", None) or 1.0
         return cls(layer.weight, layer.bias, getattr(text, "final_logit_softcapping", None), factor / divisor)
 
 
 def linear_logprobs(
-    hidden_M_D: Tensor, chosen_M: Tensor, head: LinearHead, *, temperature: float, max_logits: int = MAX_LOGITS
+    hidden_M_D: Tensor,
+    chosen_M: Tensor,
+    head: LinearHead,
+    *,
+    temperature: float,
+    width: int | None = None,
+    blocks: BlockWork | None = None,
 ) -> Tensor:
     """Returns fp32 log-prob [M] of each chosen token under softmax(logits / temperature); gradients flow to hidden and
     head.
 
     Under autocast the matrix products are in its dtype, as the model's own head would be, and all else is in fp32.
+
+    Args:
+        width: entries of the vocabulary in one block; None: as logits_width says.
+        blocks: what is done with each block; None: PLAIN.
     """
     device = hidden_M_D.device.type
     if torch.is_autocast_enabled(device):
         hidden_M_D = hidden_M_D.to(torch.get_autocast_dtype(device))
-    width = min(len(head.weight), max(_MIN_WIDTH, max_logits // max(1, len(chosen_M))))
-    form = _Form(head.soft_cap, head.scale / temperature, width)
-    logprob_M: Tensor = _LinearLogprobs.apply(hidden_M_D, head.weight, head.bias, chosen_M, form)  # type: ignore[no-untyped-call]
+    vocabulary = len(head.weight)
+    width = width or logits_width(len(chosen_M), vocabulary, on_gpu=device == "cuda")
+    form = _Form(head.soft_cap, head.scale / temperature)
+    whole = _Whole(form, min(width, vocabulary), blocks or PLAIN)
+    logprob_M: Tensor = _LinearLogprobs.apply(hidden_M_D, head.weight, head.bias, chosen_M, whole)  # type: ignore[no-untyped-call]
     return logprob_M
 
 
 class _Form(NamedTuple):
-    """Says how logits come from the matrix product, and how wide a block is."""
+    """Says how logits come from the matrix product."""
 
     soft_cap: float | None
     scale: float
-    width: int
 
 
-class _Inputs(NamedTuple):
-    """Holds what the logits are made of, and which of them are asked for."""
+class _Block(NamedTuple):
+    """A part of the vocabulary, and all that its logits are made of."""
 
     hidden: Tensor
     """[M, D]."""
     weight: Tensor
-    """[V, D]."""
+    """[v, D]."""
     bias: Tensor | None
-    """[V]."""
-    chosen: Tensor
-    """[M]."""
+    """[v]."""
+    column: Tensor
+    """[M, 1], of each token's chosen logit; in another block where it is below 0, or v or more."""
 
-    @property
-    def wide_dtype(self) -> torch.dtype:
-        """fp32, or fp64 where the hidden states are."""
-        return torch.promote_types(self.hidden.dtype, torch.float32)
-
-    def logit_blocks(self, form: _Form) -> Iterator[tuple[slice, Tensor]]:
-        """Yields each part of the vocabulary with its logits [M, v], in one buffer that the next part overwrites."""
-        tokens, vocabulary = len(self.hidden), len(self.weight)
-        buffer = self.hidden.new_empty(tokens * form.width, dtype=self.wide_dtype)
-        for start in range(0, vocabulary, form.width):
-            part = slice(start, min(start + form.width, vocabulary))
-            width = part.stop - part.start
-            logits_M_v = buffer[: tokens * width].view(tokens, width)
-            yield part, self._write_logits(logits_M_v, part, form)
-
-    def _write_logits(self, logits_M_v: Tensor, part: slice, form: _Form) -> Tensor:
-        _write_product(logits_M_v, self.hidden, self.weight[part].to(self.hidden.dtype).t())
+    def logits(self, form: _Form, buffer: Tensor | None) -> Tensor:
+        """Returns them [M, v] in the wide dtype, and in the buffer's memory if there is one."""
+        left, right = self.hidden, self.weight.to(self.hidden.dtype).t()
+        if buffer is None:
+            logits_M_v = (left @ right).to(wide_dtype(left), copy=True)
+        else:
+            logits_M_v = buffer[: len(left) * right.shape[1]].view(len(left), -1)
+            _write_product(logits_M_v, left, right)
         if self.bias is not None:
-            logits_M_v.add_(self.bias[part])
+            logits_M_v.add_(self.bias)
         if form.soft_cap is not None:
             logits_M_v.div_(form.soft_cap).tanh_().mul_(form.soft_cap)
-        return logits_M_v.mul_(form.scale)
+        return logits_M_v if form.scale == 1 else logits_M_v.mul_(form.scale)
 
-    def chosen_in(self, part: slice) -> tuple[Tensor, Tensor]:
-        """Column [M, 1] of each token's chosen logit in a block, and bool [M, 1]: False if it is not in there."""
-        column_M_1 = self.chosen[:, None] - part.start
-        width = part.stop - part.start
-        return column_M_1.clamp(0, width - 1), (column_M_1 >= 0) & (column_M_1 < width)
+    def chosen(self) -> tuple[Tensor, Tensor]:
+        """Returns the column [M, 1] of each token's chosen logit, any if it is in another block, and bool [M, 1]: it is
+        in this one."""
+        width = len(self.weight)
+        return self.column.clamp(0, width - 1), (self.column >= 0) & (self.column < width)
 
 
 class _Softmax(NamedTuple):
@@ -130,8 +127,90 @@ class _Softmax(NamedTuple):
     """[M, 1]."""
     total: Tensor
     """[M, 1]."""
-    weights: Tensor | None
-    """[M, V], exp(logit - top) where the vocabulary is one block: too little to compute it again."""
+
+
+class _Seen(NamedTuple):
+    """Holds what is known of each token once some blocks have been read."""
+
+    softmax: _Softmax
+    """Over these blocks alone."""
+    chosen_logit: Tensor
+    """[M, 1]; 0 until it has been seen."""
+
+
+def read_block(block: _Block, seen: _Seen, form: _Form, buffer: Tensor | None) -> tuple[_Seen, Tensor]:
+    """Returns what is known with one more block, by the online softmax of arXiv:1805.02867, and its exp(logit - top)
+    [M, v]."""
+    (top_M_1, total_M_1), chosen_logit_M_1 = seen
+    logits_M_v = block.logits(form, buffer)
+    column_M_1, inside_M_1 = block.chosen()
+    chosen_logit_M_1 = torch.where(inside_M_1, logits_M_v.gather(1, column_M_1), chosen_logit_M_1)
+    higher_M_1 = torch.maximum(top_M_1, logits_M_v.amax(dim=1, keepdim=True))
+    weight_M_v = logits_M_v.sub_(higher_M_1).exp_()
+    total_M_1 = total_M_1 * (top_M_1 - higher_M_1).exp() + weight_M_v.sum(dim=1, keepdim=True)
+    return _Seen(_Softmax(higher_M_1, total_M_1), chosen_logit_M_1), weight_M_v
+
+
+def block_gradient(block: _Block, softmax: _Softmax, grad_M_1: Tensor, form: _Form, buffer: Tensor | None) -> Tensor:
+    """Returns the gradient [M, v] of what comes out of the block's matrix product, in that one's dtype.
+
+    Args:
+        grad_M_1: of each token's log-prob.
+    """
+    logits_M_v = block.logits(form, buffer)
+    slope_M_v = None if form.soft_cap is None else 1 - (logits_M_v / (form.soft_cap * form.scale)).square_()
+    grad_M_1 = grad_M_1 * form.scale
+    grad_M_v = logits_M_v.sub_(softmax.top).exp_().mul_(-grad_M_1 / softmax.total)
+    grad_M_v = _add_chosen(grad_M_v, block, grad_M_1)
+    return (grad_M_v if slope_M_v is None else grad_M_v.mul_(slope_M_v)).to(block.hidden.dtype)
+
+
+def _add_chosen(grad_M_v: Tensor, block: _Block, grad_M_1: Tensor) -> Tensor:
+    """Adds the gradient of the chosen logits to that of their softmax."""
+    if torch.compiler.is_compiling():  # part of one pass; by itself it would be two more
+        place_v = torch.arange(len(block.weight), device=block.column.device)
+        return grad_M_v + grad_M_1 * (place_v == block.column)
+    column_M_1, inside_M_1 = block.chosen()
+    return grad_M_v.scatter_add_(1, column_M_1, grad_M_1 * inside_M_1)
+
+
+class BlockWork(NamedTuple):
+    """The two functions that pass over a block's logits."""
+
+    read: Callable[[_Block, _Seen, _Form, Tensor | None], tuple[_Seen, Tensor]]
+    gradient: Callable[[_Block, _Softmax, Tensor, _Form, Tensor | None], Tensor]
+    buffered: bool
+    """They are given memory for the logits; else the compiler finds its own."""
+
+
+PLAIN = BlockWork(read_block, block_gradient, buffered=True)
+
+
+class _Whole(NamedTuple):
+    """Says how the vocabulary is parted, and what is done with the parts."""
+
+    form: _Form
+    width: int
+    work: BlockWork
+
+    def blocks(
+        self, hidden_M_D: Tensor, weight_V_D: Tensor, bias_V: Tensor | None, chosen_M: Tensor
+    ) -> Iterator[tuple[slice, _Block]]:
+        """Yields each part of the vocabulary."""
+        for start in range(0, len(weight_V_D), self.width):
+            part = slice(start, min(start + self.width, len(weight_V_D)))
+            bias_v = None if bias_V is None else bias_V[part]
+            yield part, _Block(hidden_M_D, weight_V_D[part], bias_v, chosen_M[:, None] - start)
+
+    def buffer(self, hidden_M_D: Tensor) -> Tensor | None:
+        """Returns memory for the logits of one block, which the next one overwrites."""
+        if not self.work.buffered:
+            return None
+        return hidden_M_D.new_empty(len(hidden_M_D) * self.width, dtype=wide_dtype(hidden_M_D))
+
+    def keeps(self, weight_V_D: Tensor) -> bool:
+        """Tells whether the vocabulary is one block: too little to compute it again, but where that costs no pass."""
+        return self.work.buffered and self.width == len(weight_V_D) and self.form.soft_cap is None
 
 
 class _LinearLogprobs(torch.autograd.Function):
@@ -139,69 +218,48 @@ class _LinearLogprobs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_M_D: Tensor, weight_V_D: Tensor, bias_V: Tensor | None, chosen_M: Tensor, form: _Form
+        ctx: Any, hidden_M_D: Tensor, weight_V_D: Tensor, bias_V: Tensor | None, chosen_M: Tensor, whole: _Whole
     ) -> Tensor:
-        inputs = _Inputs(hidden_M_D, weight_V_D, bias_V, chosen_M)
-        logprob_M, softmax = _logprobs(inputs, form)
-        ctx.save_for_backward(*inputs, *softmax)
-        ctx.form = form
-        return logprob_M
+        buffer = whole.buffer(hidden_M_D)
+        top_M_1 = hidden_M_D.new_full((len(hidden_M_D), 1), -torch.inf, dtype=wide_dtype(hidden_M_D))
+        nothing_M_1 = torch.zeros_like(top_M_1)
+        seen = _Seen(_Softmax(top_M_1, nothing_M_1), nothing_M_1)
+        for _, block in whole.blocks(hidden_M_D, weight_V_D, bias_V, chosen_M):
+            seen, weight_M_v = whole.work.read(block, seen, whole.form, buffer)
+        kept = weight_M_v if whole.keeps(weight_V_D) else None
+        ctx.save_for_backward(hidden_M_D, weight_V_D, bias_V, chosen_M, *seen.softmax, kept)
+        ctx.whole = whole
+        return (seen.chosen_logit - seen.softmax.top - seen.softmax.total.log()).squeeze(1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_M: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, softmax = _Inputs(*ctx.saved_tensors[:4]), _Softmax(*ctx.saved_tensors[4:])
+        *inputs, top_M_1, total_M_1, kept_M_V = ctx.saved_tensors
         hidden_M_D, weight_V_D, bias_V, _ = inputs
+        whole: _Whole = ctx.whole
+        softmax, grad_M_1 = _Softmax(top_M_1, total_M_1), grad_M[:, None]
         needs_weight, needs_bias = ctx.needs_input_grad[1:3]
-        grad_hidden_M_D = torch.zeros_like(hidden_M_D, dtype=inputs.wide_dtype)
+        buffer = whole.buffer(hidden_M_D) if kept_M_V is None else None
+        grad_hidden_M_D = torch.zeros_like(hidden_M_D, dtype=wide_dtype(hidden_M_D))
         grad_weight_V_D = torch.empty_like(weight_V_D) if needs_weight else None
         grad_bias_V = torch.empty_like(bias_V) if bias_V is not None and needs_bias else None
-        for part, grad_M_v in _logit_gradients(inputs, softmax, grad_M[:, None], ctx.form):
+        for part, block in whole.blocks(*inputs):
+            if kept_M_V is None:
+                grad_M_v = whole.work.gradient(block, softmax, grad_M_1, whole.form, buffer)
+            else:
+                scaled_M_1 = grad_M_1 * whole.form.scale
+                grad_M_v = _add_chosen(kept_M_V * (-scaled_M_1 / total_M_1), block, scaled_M_1).to(hidden_M_D.dtype)
             if grad_bias_V is not None:
-                grad_bias_V[part] = grad_M_v.sum(dim=0)
-            narrow_M_v = grad_M_v.to(hidden_M_D.dtype)
-            _add_product(grad_hidden_M_D, narrow_M_v, weight_V_D[part].to(hidden_M_D.dtype))
+                torch.sum(grad_M_v, dim=0, dtype=grad_bias_V.dtype, out=grad_bias_V[part])
+            _add_product(grad_hidden_M_D, grad_M_v, weight_V_D[part].to(hidden_M_D.dtype))
             if grad_weight_V_D is not None:
-                _write_product(grad_weight_V_D[part], narrow_M_v.t(), hidden_M_D)
+                _write_product(grad_weight_V_D[part], grad_M_v.t(), hidden_M_D)
         return grad_hidden_M_D.to(hidden_M_D.dtype), grad_weight_V_D, grad_bias_V, None, None
 
 
-def _logprobs(inputs: _Inputs, form: _Form) -> tuple[Tensor, _Softmax]:
-    """Returns log-probs [M] in one pass over the blocks, by the online softmax of arXiv:1805.02867."""
-    top_M_1 = inputs.hidden.new_full((len(inputs.hidden), 1), -torch.inf, dtype=inputs.wide_dtype)
-    total_M_1 = chosen_logit_M_1 = torch.zeros_like(top_M_1)
-    for part, logits_M_v in inputs.logit_blocks(form):
-        column_M_1, inside_M_1 = inputs.chosen_in(part)
-        chosen_logit_M_1 = torch.where(inside_M_1, logits_M_v.gather(1, column_M_1), chosen_logit_M_1)
-        higher_M_1 = torch.maximum(top_M_1, logits_M_v.amax(dim=1, keepdim=True))
-        weight_M_v = logits_M_v.sub_(higher_M_1).exp_()
-        total_M_1 = total_M_1 * (top_M_1 - higher_M_1).exp() + weight_M_v.sum(dim=1, keepdim=True)
-        top_M_1 = higher_M_1
-    keeps = form.width == len(inputs.weight) and form.soft_cap is None
-    logprob_M = (chosen_logit_M_1 - top_M_1 - total_M_1.log()).squeeze(1)
-    return logprob_M, _Softmax(top_M_1, total_M_1, weight_M_v if keeps else None)
-
-
-def _logit_gradients(
-    inputs: _Inputs, softmax: _Softmax, grad_M_1: Tensor, form: _Form
-) -> Iterator[tuple[slice, Tensor]]:
-    """Yields each part of the vocabulary with the gradient [M, v] of what comes out of the matrix product."""
-    grad_M_1 = grad_M_1 * form.scale
-    factor_M_1 = -grad_M_1 / softmax.total
-    if softmax.weights is not None:
-        part = slice(0, len(inputs.weight))
-        yield part, _add_chosen(softmax.weights * factor_M_1, inputs, part, grad_M_1)
-        return
-    for part, logits_M_v in inputs.logit_blocks(form):
-        slope_M_v = None if form.soft_cap is None else 1 - (logits_M_v / (form.soft_cap * form.scale)).square_()
-        grad_M_v = logits_M_v.sub_(softmax.top).exp_().mul_(factor_M_1)
-        _add_chosen(grad_M_v, inputs, part, grad_M_1)
-        yield part, grad_M_v if slope_M_v is None else grad_M_v.mul_(slope_M_v)
-
-
-def _add_chosen(grad_M_v: Tensor, inputs: _Inputs, part: slice, grad_M_1: Tensor) -> Tensor:
-    column_M_1, inside_M_1 = inputs.chosen_in(part)
-    return grad_M_v.scatter_add_(1, column_M_1, grad_M_1 * inside_M_1)
+def wide_dtype(hidden: Tensor) -> torch.dtype:
+    """fp32, or fp64 where the hidden states are."""
+    return torch.promote_types(hidden.dtype, torch.float32)
 
 
 def _write_product(target: Tensor, left: Tensor, right: Tensor) -> None:

@@ -36,6 +36,7 @@ from swarm.errors import ModelError, NoModelError
 from swarm.harmless import printable, quoted
 from swarm.logs import get_logger
 from swarm.policy.attention import use_attention
+from swarm.policy.compiled import CompiledTraining
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.given_weights import merge_adapter
 from swarm.policy.hub import fetch, is_hub_id
@@ -91,6 +92,8 @@ class LanguageModel:
     """What is used on that: one node's, or those of several, each row its own; None: the base alone."""
     packs: bool = False
     """Rows of training data are packed into one sequence."""
+    compiled: CompiledTraining | None = None
+    """What its training pass uses of torch.compile; None: nothing."""
     not_embedded: tuple[str, ...] = ()
     """Tokens that its tokenizer had and the model does not embed: their names are text."""
 
@@ -145,6 +148,10 @@ class LanguageModel:
         if isinstance(self.adapter, StackedAdapters) and owner_B is not None:
             return self.base.using(self.adapter.of_rows(owner_B))
         return self.base.using(self.adapter)
+
+    def as_compiled(self) -> AbstractContextManager[None]:
+        """Has the layers run compiled within the block, if they are; what is recomputed needs it there, too."""
+        return self.compiled.layers() if self.compiled else nullcontext()
 
     @property
     def trained(self) -> dict[str, nn.Parameter]:

@@ -20,7 +20,7 @@ from swarm.policy.asked_well import closing_id, suited
 from swarm.policy.device import Halvings
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.given_weights import take_weights
-from swarm.policy.load_probe import tried_out
+from swarm.policy.load_probe import tried_compiled, tried_out
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig
@@ -125,12 +125,17 @@ def load_policy(
     """
     if not config.adapter:
         model = _loaded(model_name, config, trains=True, threads=threads, **loading)
-        return make_policy(*asked_well(model, config, first_day))
+        return make_policy(*asked_well(_as_asked(model, config), config, first_day))
     if threads is not None:
         torch.set_num_threads(threads)
     bases = bases or SharedBases()
     shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
-    return make_policy(*asked_well(model, config, first_day), shared)
+    return make_policy(*asked_well(_as_asked(model, config), config, first_day), shared)
+
+
+def _as_asked(model: LanguageModel, config: GrpoConfig) -> LanguageModel:
+    """Returns the model with a compiled training pass, if the config asks for one and the model can have it."""
+    return tried_compiled(model) if config.compiled_training else model
 
 
 def _loaded(

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from swarm.policy.attention import Packing, RowBlock
+from swarm.policy.attention import Packing, RowBlock, attend_in_blocks
 from swarm.policy.batch import BatchRow
+from swarm.policy.device import moved
 from swarm.policy.model import LanguageModel
 
 _BLOCK_COST = {"cpu": 48, "cuda": 1024}
@@ -122,14 +123,14 @@ def stack_rows(rows: Sequence[BatchRow], model: LanguageModel) -> TensorBatch:
     learned = [one for row in rows for one in row.learned or [True] * len(row.written)]
     behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.written)]
     return TensorBatch(
-        forward=_packed(rows, device) if model.packs else _padded(rows, model),
-        token_ids=torch.tensor([token for row in rows for token in row.written_ids], device=device),
-        lengths=length_N.to(device),
-        completion_of_token=torch.arange(len(rows)).repeat_interleave(length_N).to(device),
-        advantages=advantage_N.repeat_interleave(length_N).to(device),
-        own=own_N.repeat_interleave(length_N).to(device),
-        behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=device),
-        learned=None if all(learned) else torch.tensor(learned, device=device),
+        forward=_packed(rows, model) if model.packs else _padded(rows, model),
+        token_ids=moved(torch.tensor([token for row in rows for token in row.written_ids]), device),
+        lengths=moved(length_N, device),
+        completion_of_token=moved(torch.arange(len(rows)).repeat_interleave(length_N), device),
+        advantages=moved(advantage_N.repeat_interleave(length_N), device),
+        own=moved(own_N.repeat_interleave(length_N), device),
+        behaviour_logprobs=moved(torch.tensor(behaviour, dtype=torch.float32), device),
+        learned=None if all(learned) else moved(torch.tensor(learned), device),
     )
 
 
@@ -143,16 +144,17 @@ def _padded(rows: Sequence[BatchRow], model: LanguageModel) -> Pass:
         number * width + len(row.prompt_ids) - 1 + place for number, row in enumerate(rows) for place in row.written
     ]
     return Pass(
-        ids=ids.to(model.device),
-        mask=mask.to(model.device),
+        ids=moved(ids, model.device),
+        mask=moved(mask, model.device),
         positions=torch.arange(width, device=model.device).expand(len(rows), -1),
-        predicting=torch.tensor(predicting, device=model.device),
+        predicting=moved(torch.tensor(predicting), model.device),
         packing=None,
     )
 
 
-def _packed(rows: Sequence[BatchRow], device: torch.device) -> Pass:
+def _packed(rows: Sequence[BatchRow], model: LanguageModel) -> Pass:
     """One sequence: the prompts, one after the other, and then what follows them in each row."""
+    device = model.device
     prompts = {row.group: row.prompt_ids for row in rows}
     laid: list[int] = []
     position: list[int] = []
@@ -174,13 +176,17 @@ def _packed(rows: Sequence[BatchRow], device: torch.device) -> Pass:
     for row, places in zip(rows, behind, strict=True):
         before = (place_of[row.group][-1], *places)
         predicting += [before[place] for place in row.written]
-    ids, positions = torch.tensor([laid], device=device), torch.tensor([position], device=device)
+    ids, positions = (moved(torch.tensor([one]), device) for one in (laid, position))
     return Pass(
         ids=ids,
         mask=torch.ones_like(ids, dtype=torch.bool),
         positions=positions,
-        predicting=torch.tensor(predicting, device=device),
-        packing=Packing([_moved(block, device) for block in blocks], _places(blocks, len(laid)).to(device)),
+        predicting=moved(torch.tensor(predicting), device),
+        packing=Packing(
+            [RowBlock(**{name: moved(tensor, device) for name, tensor in vars(block).items()}) for block in blocks],
+            moved(_places(blocks, len(laid)), device),
+            model.compiled.attend if model.compiled else attend_in_blocks,
+        ),
     )
 
 
@@ -203,10 +209,6 @@ def _block(rows: Sequence[tuple[range, range]]) -> RowBlock:
         key_mask=torch.cat([prompt_mask, query_mask], dim=1),
         key_positions=torch.cat([column_P.expand(len(rows), -1), position], dim=1),
     )
-
-
-def _moved(block: RowBlock, device: torch.device) -> RowBlock:
-    return RowBlock(**{name: tensor.to(device) for name, tensor in vars(block).items()})
 
 
 def _places(blocks: Sequence[RowBlock], tokens: int) -> Tensor:
@@ -240,7 +242,7 @@ def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> Padde
     length_K = torch.tensor([len(ids) for ids in prompts])
     position_K_P = torch.arange(longest) - (longest - length_K)[:, None]
     return PaddedPrompts(
-        ids=ids_K_P.to(model.device),
-        mask=(position_K_P >= 0).to(model.device),
-        positions=position_K_P.clamp(min=0).to(model.device),
+        ids=moved(ids_K_P, model.device),
+        mask=moved(position_K_P >= 0, model.device),
+        positions=moved(position_K_P.clamp(min=0), model.device),
     )

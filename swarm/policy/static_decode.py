@@ -23,8 +23,8 @@ GraphedSteps are recorded once as CUDA graphs and replayed: a step is hundreds o
 Two replays of every graph are checked: the first on the inputs it was recorded with, the second on others, so that a
 step which took a number from the host, and so recorded it as a constant, is found too.
 
-A compiled step (torch.compile) does the work of many small operations in few: norms, rotary embedding, gating. It is
-compiled when it first runs, for all sizes, and recorded like any other.
+A compiled step (torch.compile) does the work of many small operations in few: norms, rotary embedding, gating, drawing.
+It is compiled when it first runs, for all sizes, and recorded like any other.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +43,7 @@ from transformers.pytorch_utils import Conv1D
 
 from swarm.logs import get_logger
 from swarm.policy.attention import EAGER
+from swarm.policy.draw import Sampling, draw_tokens
 from swarm.policy.forward import Prefilled, prefill
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
@@ -53,7 +53,17 @@ Step = Callable[[], Tensor]
 """Reads and writes memory that stays where it is, and returns a part of it. Running it again changes nothing."""
 Replay = Callable[[], None]
 Capture = Callable[[Step], Replay]
-Shape = tuple[int, int]
+
+
+class Shape(NamedTuple):
+    """Says what a step works on; steps of one shape are the same work."""
+
+    rows: int
+    columns: int
+    """0: it draws from logits that are there."""
+    sampling: Sampling | None = None
+    """How it draws."""
+
 
 _MOST_GRAPHS = 64
 """Each holds its launches and scratch memory; shapes beyond run eagerly."""
@@ -113,11 +123,11 @@ class GraphedSteps:
         else:
             graph.checks += 1
             if not gap <= _TOLERANCE * (1 + scale):
-                self._refuse(shape, f"logits differ by {gap:.3g}")
+                self._refuse(shape, f"its output differs by {gap:.3g}")
         return output.copy_(expected)
 
     def _refuse(self, shape: Shape, reason: str) -> None:
-        logger.warning("decode.graph_refused", rows=shape[0], columns=shape[1], reason=reason)
+        logger.warning("decode.graph_refused", rows=shape.rows, columns=shape.columns, reason=reason)
         self._capture = None
         self.forget()
 
@@ -163,7 +173,13 @@ class Buffers:
     column: Tensor
     """[1]: where its keys and values go."""
     logits: Tensor
-    """[R, V]: the output."""
+    """[R, V], of the token behind that."""
+    uniforms: Tensor
+    """[R], fp64: at which it is drawn."""
+    drawn: Tensor
+    """[R]: what was drawn."""
+    logprobs: Tensor
+    """[R], of what was drawn."""
 
     @classmethod
     def allocate(cls, read: Prefilled, rows: int, columns: int, dtype: torch.dtype | None) -> Buffers:
@@ -182,6 +198,9 @@ class Buffers:
             owners=ids.new_zeros(rows),
             column=ids.new_zeros(1),
             logits=read.logits.new_empty(rows, read.logits.shape[1]),
+            uniforms=read.logits.new_zeros(rows, dtype=torch.float64),
+            drawn=ids.new_zeros(rows),
+            logprobs=read.logits.new_zeros(rows),
         )
 
     @property
@@ -210,6 +229,8 @@ class Buffers:
         self.positions[:rows] = read.prompts.lengths[row_R]
         if read.owner_of_row is not None:
             self.owners[:rows] = read.owner_of_row
+        self.logits.zero_()
+        self.logits[:rows] = read.logits
 
     def move_up(self, slot_l: Tensor, seen: int) -> None:
         """Make the first rows what the rows slot_l were, whose first `seen` columns are in use."""
@@ -229,6 +250,9 @@ class Buffers:
             owners=self.owners[:rows],
             column=self.column,
             logits=self.logits[:rows],
+            uniforms=self.uniforms[:rows],
+            drawn=self.drawn[:rows],
+            logprobs=self.logprobs[:rows],
         )
 
     def visible(self) -> Tensor:
@@ -279,7 +303,8 @@ class StaticDecoding:
         """`compiled`: compile the step when it first runs."""
         self.steps = GraphedSteps(capture)
         self.model, self._weights = model, DecodeWeights(model)
-        self._compute = _compiled(self._next_logits) if compiled else self._next_logits
+        self._compute = _compiled_step(self._next_logits) if compiled else self._next_logits
+        self._drawing = _compiled_drawing() if compiled else _draw
         self._addresses = self._weights.addresses()
         self._buffers: Buffers | None = None
 
@@ -304,7 +329,7 @@ class StaticDecoding:
         read = prefill(self._weights.model, prompts, group_size, owner_K)
         buffers = self._reserve(read, steps)
         buffers.fill(read, group_size)
-        return StaticDecoder(buffers, read, partial(self._step, buffers), context=self.model.context)
+        return StaticDecoder(self, buffers, read)
 
     def release(self) -> None:
         """Give all memory back."""
@@ -325,17 +350,29 @@ class StaticDecoding:
             self._buffers = Buffers.allocate(read, rows, columns, self.model.autocast_dtype)
         return self._buffers
 
-    def _step(self, buffers: Buffers, rows: int, columns: int) -> Tensor:
-        """Logits [B, V] of the tokens that follow those in tokens, at buffers.column."""
-        return self.steps.run((rows, columns), lambda: self._forward(buffers, rows, columns))
+    def step(self, buffers: Buffers, rows: int, columns: int) -> None:
+        """Have the logits be those of the tokens that follow those in tokens, at buffers.column."""
 
-    def _forward(self, buffers: Buffers, rows: int, columns: int) -> Tensor:
-        part = buffers.part(rows, columns)
-        mask_B_1_1_C = _ready_mask(self._weights.model, part.visible())
-        return part.logits.copy_(self._compute(part, mask_B_1_1_C))
+        def forward() -> Tensor:
+            part = buffers.part(rows, columns)
+            self._compute(part, _ready_mask(self._weights.model, part.visible()))
+            return part.logits
 
-    def _next_logits(self, part: Buffers, mask_B_1_1_C: Tensor) -> Tensor:
-        """Logits [B, V] behind the part's tokens."""
+        self.steps.run(Shape(rows, columns), forward)
+
+    def draw(self, buffers: Buffers, rows: int, sampling: Sampling) -> None:
+        """Draw from the logits, at the uniforms."""
+        drawing = _draw if sampling.truncates else self._drawing  # what truncates was not tried compiled
+
+        def draw() -> Tensor:
+            part = buffers.part(rows, 0)
+            drawing(part, sampling)
+            return part.logprobs
+
+        self.steps.run(Shape(rows, 0, sampling), draw)
+
+    def _next_logits(self, part: Buffers, mask_B_1_1_C: Tensor) -> None:
+        """Computes what comes behind the part's tokens."""
         model = self._weights.model
         hidden_B_1_D = model.hidden(
             part.tokens[:, None],
@@ -344,36 +381,70 @@ class StaticDecoding:
             cache=part.cache(),
             owner_B=part.owners if isinstance(model.adapter, StackedAdapters) else None,
         )
-        return model.logits(hidden_B_1_D[:, 0])
+        part.logits.copy_(model.logits(hidden_B_1_D[:, 0]))
 
 
-def _compiled(step: Callable[[Buffers, Tensor], Tensor]) -> Callable[[Buffers, Tensor], Tensor]:
+def _draw(part: Buffers, sampling: Sampling) -> None:
+    token_B, logprob_B = draw_tokens(part.logits, part.uniforms, sampling)
+    part.drawn.copy_(token_B)
+    part.logprobs.copy_(logprob_B)
+
+
+def _compiled_step(step: Callable[[Buffers, Tensor], None]) -> Callable[[Buffers, Tensor], None]:
     """Returns the step compiled for any number of rows and columns: twice at most, since a part that is the whole
     buffer lies in memory in another way."""
     from torch._dynamo import maybe_mark_dynamic  # seconds and 100 MB that only a compiled step needs
 
     compiled = torch.compile(step)
 
-    def run(part: Buffers, mask_B_1_1_C: Tensor) -> Tensor:
-        for of_rows in (part.tokens, part.positions, part.owners):
+    def run(part: Buffers, mask_B_1_1_C: Tensor) -> None:
+        for of_rows in (part.tokens, part.positions, part.owners, part.logits):
             maybe_mark_dynamic(of_rows, 0)
         for cached in (*part.keys, *part.values):
             maybe_mark_dynamic(cached, (0, 2))
         maybe_mark_dynamic(mask_B_1_1_C, (0, 3))
-        return compiled(part, mask_B_1_1_C)
+        compiled(part, mask_B_1_1_C)
+
+    return run
+
+
+def _compiled_drawing() -> Callable[[Buffers, Sampling], None]:
+    """Returns the drawing compiled for any number of rows."""
+    from torch._dynamo import maybe_mark_dynamic
+
+    compiled = torch.compile(_draw)
+
+    def run(part: Buffers, sampling: Sampling) -> None:
+        for of_rows in (part.logits, part.uniforms, part.drawn, part.logprobs):
+            maybe_mark_dynamic(of_rows, 0)
+        compiled(part, sampling)
 
     return run
 
 
 class StaticDecoder:
-    """Knows where in the buffers the live rows are, and the logits [L, V] of the next token."""
+    """Knows where in the buffers the live rows are."""
 
-    def __init__(self, buffers: Buffers, read: Prefilled, step: Callable[[int, int], Tensor], *, context: int) -> None:
-        self._buffers, self._step, self._last_position = buffers, step, context - 1
-        self.logits = read.logits
-        self._slot_L = torch.arange(len(read.prompt_of_row), device=self.logits.device)
+    def __init__(self, decoding: StaticDecoding, buffers: Buffers, read: Prefilled) -> None:
+        self._decoding, self._buffers = decoding, buffers
+        self._slot_L = torch.arange(len(read.prompt_of_row), device=buffers.logits.device)
         self._rows = row_bucket(len(self._slot_L))
         self._seen = read.prompts.ids.shape[1]
+
+    @property
+    def logits(self) -> Tensor:
+        """Returns the logits [L, V] of each live row's next token."""
+        return self._of_live(self._buffers.logits)
+
+    def draw(self, uniform_L: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+        """Returns each live row's next token and its log-prob."""
+        self._buffers.uniforms[self._slot_L] = uniform_L
+        self._decoding.draw(self._buffers, self._rows, sampling)
+        return self._of_live(self._buffers.drawn), self._of_live(self._buffers.logprobs)
+
+    def _of_live(self, of_rows: Tensor) -> Tensor:
+        whole = len(self._slot_L) == self._rows
+        return of_rows[: self._rows] if whole else of_rows[self._slot_L]
 
     def keep(self, kept_l: Tensor) -> None:
         """Go on with these of the live rows, which move up once they fit into half of the rows."""
@@ -389,10 +460,9 @@ class StaticDecoder:
         buffers.tokens[self._slot_L] = token_L
         buffers.column.fill_(self._seen)
         self._seen += 1
-        logits_B_V = self._step(self._rows, column_bucket(self._seen))
-        self.logits = logits_B_V if len(self._slot_L) == self._rows else logits_B_V[self._slot_L]
+        self._decoding.step(buffers, self._rows, column_bucket(self._seen))
         # A row that ended may run on, but not beyond what the model has positions for.
-        buffers.positions.add_(1).clamp_(max=self._last_position)
+        buffers.positions.add_(1).clamp_(max=self._decoding.model.context - 1)
 
 
 def _ready_mask(model: LanguageModel, visible_B_C: Tensor) -> Tensor:

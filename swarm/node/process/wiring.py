@@ -225,11 +225,12 @@ def _load_generator(settings: Settings, first: Callable[[], str] | None) -> Gene
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:
     """Returns the trainer with the device lease around its updates, where the setting asks for it."""
+    from swarm.policy.embedded import suited_device
     from swarm.policy.leased import DeviceLease, LeasedTrainer, device_to_lease
 
     if settings.device_lease == "off":
         return trainer
-    device = device_to_lease(settings.device, gpus_only=settings.device_lease == "auto")
+    device = device_to_lease(suited_device(settings.device, settings.model), gpus_only=settings.device_lease == "auto")
     if device is None:
         return trainer
     lease = DeviceLease()

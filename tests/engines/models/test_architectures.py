@@ -18,8 +18,9 @@ from torch import Tensor
 
 from swarm.errors import ModelError
 from swarm.policy.batch import BatchRow
+from swarm.policy.draw import Sampling
 from swarm.policy.forward import DynamicDecoding, completion_logprobs
-from swarm.policy.generate import Sampling, draw_uniforms, sample
+from swarm.policy.generate import draw_uniforms, sample
 from swarm.policy.load_probe import tried_out
 from swarm.policy.model import LanguageModel, wrap_model
 from swarm.policy.stack import stack_rows

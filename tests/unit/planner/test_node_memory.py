@@ -14,7 +14,7 @@ from swarm.planner.device_memory import DeviceMemory
 from swarm.planner.footprint import Linear, Peak
 from swarm.planner.node_memory import NodeMemory, SizedModel, Talk, cache_bytes, lengths, worst_micro_batch
 from swarm.planner.shape import ModelShape, shape_from
-from swarm.policy import logprobs, static_decode
+from swarm.policy import static_decode
 from swarm.policy.model import LanguageModel
 from swarm.tasks.gym.profiles import PROFILES
 from tests.unit.planner.factories import ADAPTED, FLAT, QWEN
@@ -94,11 +94,6 @@ def test_static_buffers_are_those_that_decoding_allocates() -> None:
     buffers = decoding._buffers
     assert buffers is not None
     assert memory.buffers == sum(tensor.nbytes for tensor in (*buffers.keys, *buffers.values, buffers.logits))
-
-
-def test_the_logits_of_the_plan_are_those_of_the_loss() -> None:
-    assert node_memory.MAX_LOGITS == logprobs.MAX_LOGITS
-    assert node_memory.MIN_LOGITS_WIDTH == logprobs._MIN_WIDTH
 
 
 def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_own() -> None:

@@ -46,7 +46,7 @@ def part(made: Plan, name: str) -> int:
 
 
 def test_ever_smaller_micro_batches_then_checkpointing_then_nothing() -> None:
-    rich, short, shorter, none = plan(60), plan(20), plan(13), plan(5)
+    rich, short, shorter, none = plan(60), plan(20), plan(13.5), plan(5)
     assert (rich.gradient_checkpointing, rich.micro_batch_tokens) == (False, 16384)
     assert not short.gradient_checkpointing
     assert short.micro_batch_tokens < 16384

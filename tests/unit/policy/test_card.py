@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from swarm.policy.decode import choose_decoding
 from swarm.policy.forward import DynamicDecoding
+from swarm.policy.load_probe import tried_compiled
 from swarm.policy.model import LanguageModel
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model
 from tests.unit.policy.test_decode import SOME_ENDS, assert_same_samples, write
@@ -43,6 +44,15 @@ def test_every_device_gives_the_gradient_of_the_processors(architecture: str) ->
     found = gradient_of(on_the_device(architecture), GROUPS)
     gap = sum((found[name].cpu() - one).double().square().sum() for name, one in expected.items())
     assert float(gap / sum(one.double().square().sum() for one in expected.values())) ** 0.5 < 1e-4
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="of processors tests/engines/models/test_compiled.py shows it")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_compiled_training_pass_gives_the_gradient_of_the_processors_too(architecture: str) -> None:
+    expected = gradient_of(make_model(architecture), GROUPS)
+    model = tried_compiled(on_the_device(architecture))
+    assert model.compiled
+    assert largest_gap({name: one.cpu() for name, one in gradient_of(model, GROUPS).items()}, expected) < 1e-3
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from swarm.policy import static_decode
 from swarm.policy.decode import Decoding, choose_decoding
+from swarm.policy.draw import Sampling
 from swarm.policy.forward import DynamicDecoding
-from swarm.policy.generate import GeneratedSample, Sampling, draw_uniforms, sample
+from swarm.policy.generate import GeneratedSample, draw_uniforms, sample
 from swarm.policy.model import LanguageModel
-from swarm.policy.static_decode import DecodeWeights, Replay, StaticDecoding, Step, column_bucket, row_bucket
+from swarm.policy.static_decode import Buffers, DecodeWeights, Replay, StaticDecoding, Step, column_bucket, row_bucket
 from tests.unit.policy.factories import ARCHITECTURES, FakeCapture, make_model, make_module
 
 RAGGED = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
@@ -91,7 +92,7 @@ def test_larger_batches_drop_graphs_of_smaller_buffers() -> None:
     decoding = StaticDecoding(model, capture)
     for group_size in (1, 1, 8, 1, 8):
         write(model, decoding, group_size=group_size)
-    assert capture.recorded == 3  # 4 rows; 32 rows; 4 rows in the larger buffers
+    assert capture.recorded == 2 * 3  # a drawing and a step of 4 rows; of 32 rows; of 4 rows in the larger buffers
 
 
 def test_weights_in_other_places_are_recorded_anew() -> None:
@@ -101,16 +102,16 @@ def test_weights_in_other_places_are_recorded_anew() -> None:
     for parameter in model.module.parameters():
         parameter.data = parameter.data.clone()
     write(model, decoding)
-    assert capture.recorded == 2
+    assert capture.recorded == 2 * 2
 
 
 @pytest.mark.parametrize(
     ("replay", "reason"),
     [
         (None, "not permitted"),  # it cannot be recorded
-        (lambda step, _first: None, "logits differ by nan"),  # a graph that does nothing
-        (lambda step, _first: step().add_(1), "logits differ by 1"),
-        (lambda step, first: step().copy_(first), "logits differ by"),  # one that took its inputs for constants
+        (lambda step, _first: None, "its output differs by nan"),  # a graph that does nothing
+        (lambda step, _first: step().add_(1), "its output differs by 1"),
+        (lambda step, first: step().copy_(first), "its output differs by"),  # one that took its inputs for constants
     ],
 )
 def test_a_graph_that_fails_or_computes_something_else_is_refused_and_changes_no_token(
@@ -129,10 +130,11 @@ def test_a_graph_that_fails_or_computes_something_else_is_refused_and_changes_no
     with capture_logs() as logs:
         written = write(model, decoding)
     assert_same_samples(written, write(model, DynamicDecoding(model)))
-    assert [(event["event"], event["rows"], event["columns"]) for event in logs] == [("decode.graph_refused", 16, 64)]
+    assert [(event["event"], event["rows"], event["columns"]) for event in logs] == [("decode.graph_refused", 16, 0)]
     assert reason in logs[0]["reason"]
+    recorded = capture.recorded
     write(model, decoding, seed=5)
-    assert capture.recorded == 1
+    assert capture.recorded == recorded
 
 
 def test_sliding_windows_are_decoded_dynamically() -> None:
@@ -167,8 +169,16 @@ def test_a_step_that_cannot_be_compiled_is_said_once_and_decoded_otherwise(
     assert str(failure) in logs[0]["reason"]
 
 
-def test_a_compiler_that_computes_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "compile", lambda step, **_: lambda *part: step(*part) * 1.1)
+@pytest.mark.parametrize("output", ["logits", "logprobs"])
+def test_a_compiler_that_computes_something_else_is_not_used(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrongly(step: Callable[..., None]) -> Callable[..., None]:
+        def run(part: Buffers, *rest: object) -> None:
+            step(part, *rest)
+            getattr(part, output).mul_(1.1)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", wrongly)
     with capture_logs() as logs:
         decoding = choose_decoding(make_model(), "compiled")
     assert isinstance(decoding, DynamicDecoding)

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.policy.generate import Sampling, draw_tokens, draw_uniforms, invert, truncate
+from swarm.policy.draw import Sampling, block_of, draw_tokens, invert, truncate
+from swarm.policy.generate import draw_uniforms
 
 PLAIN = Sampling()
 PROBS = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
@@ -46,6 +47,16 @@ def test_sums_of_blocks_draw_the_token_that_one_sum_over_all_draws(weights: list
     token = invert(weight, share, block=8)
     assert token == invert(weight, share)
     assert weights[int(token)], "a token without weight"
+
+
+def test_a_vocabulary_is_parted_without_padding_where_it_can_be() -> None:
+    assert {size: block_of(size) for size in (264, 4096, 50_257, 128_256, 151_936)} == {
+        264: None,
+        4096: None,
+        50_257: 256,
+        128_256: 256,
+        151_936: 128,
+    }
 
 
 def test_blocks_of_nan_draw_some_token() -> None:

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm.config import load_settings
 from swarm.errors import ConfigError, ModelError
-from swarm.policy.embedded import EMBEDDED, RATES, embedded_path
+from swarm.policy.embedded import EMBEDDED, RATES, embedded_path, suited_device
 from swarm.policy.settings import grpo_config
 from tests.distributions import install
 from tests.unit.policy.embedded_models import (
@@ -35,6 +35,20 @@ def test_two_models_differ_in_architecture_and_in_how_they_spell_an_answer() -> 
     assert kinds == {"qwen2", "gpt2"}
     answer = "<answer>0 1 0</answer>"
     assert first.tokenize(answer) != second.tokenize(answer)
+
+
+@pytest.mark.parametrize(
+    ("named", "models", "device"),
+    [
+        (None, ("tiny-2-qwen2", "tiny-2-gpt2"), "cpu"),
+        (None, ("tiny-2-qwen2", "someone/model"), None),
+        ("cuda", ("tiny-2-qwen2",), "cuda"),
+    ],
+)
+def test_models_so_small_take_the_processors_unless_a_device_is_named(
+    named: str | None, models: tuple[str, ...], device: str | None
+) -> None:
+    assert suited_device(named, models) == device
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

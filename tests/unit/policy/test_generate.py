@@ -10,8 +10,9 @@ import torch
 
 from swarm.errors import ModelError
 from swarm.policy import generator
+from swarm.policy.draw import Sampling
 from swarm.policy.forward import DynamicDecoding
-from swarm.policy.generate import Ended, GeneratedSample, Sampling, StopStrings, draw_uniforms, sample, sample_in_parts
+from swarm.policy.generate import Ended, GeneratedSample, StopStrings, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig

@@ -16,7 +16,7 @@ from transformers import BartConfig, OpenAIGPTConfig
 from transformers.models.qwen2 import modeling_qwen2
 
 from swarm.errors import ModelError
-from swarm.policy.load_probe import Gap, refuse_unlike, verdict
+from swarm.policy.load_probe import Gap, refuse_unlike, tried_compiled, verdict
 from swarm.policy.model import LanguageModel, wrap_model
 from swarm.policy.policy import load_generator, load_policy
 from swarm.policy.settings import GrpoConfig, LoraConfig
@@ -225,3 +225,31 @@ def test_a_token_beyond_the_embedding_is_refused_where_it_ends_texts_or_stands_i
     asking.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"names <\|turn\|>, which the model does not embed"):
         load_generator(str(tmp_path), GrpoConfig(), threads=1, device="cpu")
+
+
+def test_what_cannot_be_compiled_trains_as_it_is_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise FileNotFoundError("no C++ compiler")
+
+    monkeypatch.setattr(torch, "compile", lambda _function, **_options: fails)
+    model = make_model()
+    with capture_logs() as logs:
+        assert tried_compiled(model) is model
+    assert [(log["event"], log["reason"]) for log in logs] == [
+        ("model.not_compiled", "FileNotFoundError: no C++ compiler")
+    ]
+    assert all(parameter.grad is None for parameter in model.module.parameters())
+    with capture_logs():
+        refuse_unlike(model)  # its layers are what they were
+
+
+@pytest.mark.parametrize("part", ["block_gradient", "_call_impl"])
+def test_a_compiler_that_gives_another_gradient_is_not_used(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
+        return (lambda *given, **named: function(*given, **named) * 1.1) if function.__name__ == part else function
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    with capture_logs() as logs:
+        assert tried_compiled(make_model()).compiled is None
+    assert [log["event"] for log in logs] == ["model.not_compiled"]
+    assert "gradients differ by" in logs[0]["reason"]

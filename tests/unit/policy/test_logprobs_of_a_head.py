@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CohereConfig, Gemma2Config, GraniteConfig
 
-from swarm.policy import logprobs as module
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.logprobs import LinearHead, linear_logprobs
 from swarm.policy.model import wrap_model
@@ -20,11 +19,6 @@ V, D, M = 40, 5, 9
 VARIANTS = {"plain": {}, "bias": {"bias": True}, "capped": {"soft_cap": 2.0}, "scaled": {"scale": 0.3}}
 VARIANTS["everything"] = {"bias": True, "soft_cap": 1.5, "scale": 1.7}
 WIDTHS = {"one block": V, "even blocks": 8, "ragged blocks": 11, "single columns": 1}
-
-
-@pytest.fixture(autouse=True)
-def _narrow_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MIN_WIDTH", 1)
 
 
 def make_head(*, bias: bool = False, dtype: torch.dtype = torch.float32, **form: Any) -> LinearHead:
@@ -55,7 +49,7 @@ def test_blocks_give_the_values_and_gradients_of_full_logits(variant: str, width
     head, (hidden, chosen) = make_head(**VARIANTS[variant]), make_input()
     weights = torch.randn(M)
     expected = full_logprobs(hidden, chosen, head, 0.7)
-    ours = linear_logprobs(hidden, chosen, head, temperature=0.7, max_logits=WIDTHS[width] * M)
+    ours = linear_logprobs(hidden, chosen, head, temperature=0.7, width=WIDTHS[width])
     torch.testing.assert_close(ours, expected)
     inputs = [hidden, *parameters_of(head)]
     torch.testing.assert_close(
@@ -66,7 +60,7 @@ def test_blocks_give_the_values_and_gradients_of_full_logits(variant: str, width
 @pytest.mark.parametrize("width", WIDTHS)
 def test_logits_far_apart_do_not_overflow(width: str) -> None:
     head, (hidden, chosen) = make_head(), make_input()
-    ours = linear_logprobs(hidden * 1e3, chosen, head, temperature=1.0, max_logits=WIDTHS[width] * M)
+    ours = linear_logprobs(hidden * 1e3, chosen, head, temperature=1.0, width=WIDTHS[width])
     torch.testing.assert_close(ours, full_logprobs(hidden * 1e3, chosen, head, 1.0))
 
 
@@ -77,7 +71,7 @@ def test_under_autocast_products_are_bf16_and_all_else_is_fp32(width: str, bias:
     inputs = [hidden, *parameters_of(head)]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = full_logprobs(hidden, chosen, head, 0.7)
-        ours = linear_logprobs(hidden, chosen, head, temperature=0.7, max_logits=WIDTHS[width] * M)
+        ours = linear_logprobs(hidden, chosen, head, temperature=0.7, width=WIDTHS[width])
     assert ours.dtype == torch.float32
     exact = full_logprobs(hidden, chosen, head, 0.7)
     assert 1e-5 < (ours - exact).abs().max().item() < 0.2
@@ -104,7 +98,7 @@ def test_no_tensor_is_larger_than_the_buffer_or_the_weights() -> None:
     hidden = torch.randn(200, 4, requires_grad=True)
     head = LinearHead(torch.randn(1000, 4, requires_grad=True))
     with _LargestTensor() as seen:
-        linear_logprobs(hidden, torch.randint(1000, (200,)), head, temperature=1.0, max_logits=3000).sum().backward()
+        linear_logprobs(hidden, torch.randint(1000, (200,)), head, temperature=1.0, width=15).sum().backward()
     assert seen.largest == head.weight.numel() == 4000  # all logits would be 200,000
 
 
@@ -133,7 +127,7 @@ def test_head_of_a_model_is_what_the_model_itself_computes(architecture: str) ->
         model = make_model(architecture)
     refuse_unlike(model)  # log-probs are those of transformers' own pass
     hidden, chosen = torch.randn(M, 32), torch.randint(264, (M,))
-    head = LinearHead.of(model)
+    head = LinearHead.of(model.module)
     assert head is not None
     ours = linear_logprobs(hidden, chosen, head, temperature=0.5)
     expected = (model.logits(hidden) / 0.5).log_softmax(dim=1)[range(M), chosen]
