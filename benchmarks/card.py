@@ -30,6 +30,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import RESULTS, arguments_of, card_name, earlier, is_installed, write
+from benchmarks.gpu import NOT_MEASURED
 
 MINUTES = 2.0
 
@@ -55,7 +56,9 @@ def _memory(what: str, case: str) -> Part:
     return Part(what, ("benchmarks.gpu_memory", "--cases", case), (), 3.0)
 
 
-_TESTS = ("pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "gpu", "tests/unit/policy")
+_TESTS = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-m", "gpu", "tests/unit/policy")
+_ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""A machine may have plugins of its own, at which pytest stops."""
 PARTS: Mapping[str, Part] = {
     "correct": Part("tests of the policy on this device", _TESTS, _TESTS),
     "decode": _of_card("tokens a second against the bound", "decode", 3.0),
@@ -87,7 +90,11 @@ def outcome(part: Part, words: Sequence[str], device: str, output: Path | None, 
     began = time.monotonic()
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(
-            [sys.executable, "-m", *words, *where], stdout=said, stderr=said, start_new_session=True
+            [sys.executable, "-m", *words, *where],
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+            env=os.environ | _ALONE,
         )
         in_time = _ended(running, 60 * part.minutes * patience)
         said.seek(0)
@@ -100,6 +107,8 @@ def outcome(part: Part, words: Sequence[str], device: str, output: Path | None, 
         }
     if running.returncode:
         return {"failed": "\n".join(lines)[-1500:], "seconds": seconds}
+    if refused := [line for line in lines if line.startswith(NOT_MEASURED)]:
+        return {"not_run": refused[0], "seconds": seconds}
     return {"seconds": seconds, "said": "measured" if own or not lines else lines[-1][:200]}
 
 

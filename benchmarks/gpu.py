@@ -279,6 +279,8 @@ LONGEST = 5
 """Kernels that are told of a profile."""
 PARTS = ("decode", "compiled", "train", "train-compiled", "profile", "rival", "trl")
 OF_OTHERS = ("rival", "trl")
+NOT_MEASURED = "not measured: "
+"""Begins the line that says why another's part was refused."""
 
 
 def longest_kernels(device: Device, work: Callable[[], object]) -> list[dict[str, Any]]:
@@ -443,7 +445,9 @@ def main() -> None:
             except Exception as error:  # a part that a card or a version refuses is a finding
                 if name not in OF_OTHERS:
                     raise
-                found[name] = {"not_measured": f"{type(error).__name__}: {error}"[:400]}
+                problem = f"{type(error).__name__}: {error}"[:400]
+                print(NOT_MEASURED + problem.replace("\n", " "), file=sys.stderr)
+                found[name] = {"not_measured": problem}
             when[name] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "torch": torch.__version__}
             release()
             keep("gpu", {**bench.facts, **found}, arguments, device=kind, **facts)
