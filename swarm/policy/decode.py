@@ -98,10 +98,8 @@ def logits_while_writing(
     """Returns the logits [L, V] of each next token while two completions are written, of which the first ends first;
     of several adapters all rows use the first one."""
     device, (short, long) = decoding.model.device, map(len, completions)
-    several = isinstance(decoding.model.adapter, StackedAdapters)
-    owner_K = torch.zeros(2, dtype=torch.long, device=device) if several else None
     with decoding.region():
-        decoder = decoding.begin(prompts, group_size=1, steps=long, owner_K=owner_K)
+        decoder = decoding.begin(prompts, group_size=1, steps=long, owner_K=_first_adapter(decoding.model))
         seen = [decoder.logits.clone()]
         for step in range(1, long):
             if step == short:
@@ -110,6 +108,12 @@ def logits_while_writing(
             decoder.forward(torch.tensor([ids[step - 1] for ids in live], device=device))
             seen.append(decoder.logits.clone())
     return seen
+
+
+def _first_adapter(model: LanguageModel) -> Tensor | None:
+    """Returns the number of the first of several adapters for two prompts; None: there are not several."""
+    several = isinstance(model.adapter, StackedAdapters)
+    return torch.zeros(2, dtype=torch.long, device=model.device) if several else None
 
 
 def _obstacle(model: LanguageModel) -> str:
@@ -142,10 +146,8 @@ def _drawn_otherwise(decoding: Decoding, prompts: Sequence[Sequence[int]]) -> fl
     """Returns how far the log-probs of what is drawn are from those of draw_tokens at the same logits."""
     device, sampling = decoding.model.device, Sampling(temperature=0.9)
     uniform_L = torch.tensor([0.3, 0.7], dtype=torch.float64, device=device)
-    several = isinstance(decoding.model.adapter, StackedAdapters)
-    owner_K = torch.zeros(2, dtype=torch.long, device=device) if several else None
     with decoding.region():
-        decoder = decoding.begin(prompts, group_size=1, steps=1, owner_K=owner_K)
+        decoder = decoding.begin(prompts, group_size=1, steps=1, owner_K=_first_adapter(decoding.model))
         _, ours_L = decoder.draw(uniform_L, sampling)
         _, theirs_L = draw_tokens(decoder.logits, uniform_L, sampling)
         return ((ours_L - theirs_L).abs().max() / theirs_L.abs().max()).item()

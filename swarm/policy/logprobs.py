@@ -75,8 +75,8 @@ def linear_logprobs(
     vocabulary = len(head.weight)
     width = width or logits_width(len(chosen_M), vocabulary, on_gpu=device == "cuda")
     form = _Form(head.soft_cap, head.scale / temperature)
-    whole = _Whole(form, min(width, vocabulary), blocks or PLAIN)
-    logprob_M: Tensor = _LinearLogprobs.apply(hidden_M_D, head.weight, head.bias, chosen_M, whole)  # type: ignore[no-untyped-call]
+    parting = _Parting(form, min(width, vocabulary), blocks or PLAIN)
+    logprob_M: Tensor = _LinearLogprobs.apply(hidden_M_D, head.weight, head.bias, chosen_M, parting)  # type: ignore[no-untyped-call]
     return logprob_M
 
 
@@ -103,7 +103,7 @@ class _Block(NamedTuple):
         """Returns them [M, v] in the wide dtype, and in the buffer's memory if there is one."""
         left, right = self.hidden, self.weight.to(self.hidden.dtype).t()
         if buffer is None:
-            logits_M_v = (left @ right).to(wide_dtype(left), copy=True)
+            logits_M_v = (left @ right).to(wide_dtype(left))
         else:
             logits_M_v = buffer[: len(left) * right.shape[1]].view(len(left), -1)
             _write_product(logits_M_v, left, right)
@@ -186,7 +186,7 @@ class BlockWork(NamedTuple):
 PLAIN = BlockWork(read_block, block_gradient, buffered=True)
 
 
-class _Whole(NamedTuple):
+class _Parting(NamedTuple):
     """Says how the vocabulary is parted, and what is done with the parts."""
 
     form: _Form
@@ -218,17 +218,17 @@ class _LinearLogprobs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_M_D: Tensor, weight_V_D: Tensor, bias_V: Tensor | None, chosen_M: Tensor, whole: _Whole
+        ctx: Any, hidden_M_D: Tensor, weight_V_D: Tensor, bias_V: Tensor | None, chosen_M: Tensor, parting: _Parting
     ) -> Tensor:
-        buffer = whole.buffer(hidden_M_D)
+        buffer = parting.buffer(hidden_M_D)
         top_M_1 = hidden_M_D.new_full((len(hidden_M_D), 1), -torch.inf, dtype=wide_dtype(hidden_M_D))
         nothing_M_1 = torch.zeros_like(top_M_1)
         seen = _Seen(_Softmax(top_M_1, nothing_M_1), nothing_M_1)
-        for _, block in whole.blocks(hidden_M_D, weight_V_D, bias_V, chosen_M):
-            seen, weight_M_v = whole.work.read(block, seen, whole.form, buffer)
-        kept = weight_M_v if whole.keeps(weight_V_D) else None
+        for _, block in parting.blocks(hidden_M_D, weight_V_D, bias_V, chosen_M):
+            seen, weight_M_v = parting.work.read(block, seen, parting.form, buffer)
+        kept = weight_M_v if parting.keeps(weight_V_D) else None
         ctx.save_for_backward(hidden_M_D, weight_V_D, bias_V, chosen_M, *seen.softmax, kept)
-        ctx.whole = whole
+        ctx.parting = parting
         return (seen.chosen_logit - seen.softmax.top - seen.softmax.total.log()).squeeze(1)
 
     @staticmethod
@@ -236,18 +236,18 @@ class _LinearLogprobs(torch.autograd.Function):
     def backward(ctx: Any, grad_M: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, top_M_1, total_M_1, kept_M_V = ctx.saved_tensors
         hidden_M_D, weight_V_D, bias_V, _ = inputs
-        whole: _Whole = ctx.whole
+        parting: _Parting = ctx.parting
         softmax, grad_M_1 = _Softmax(top_M_1, total_M_1), grad_M[:, None]
         needs_weight, needs_bias = ctx.needs_input_grad[1:3]
-        buffer = whole.buffer(hidden_M_D) if kept_M_V is None else None
+        buffer = parting.buffer(hidden_M_D) if kept_M_V is None else None
         grad_hidden_M_D = torch.zeros_like(hidden_M_D, dtype=wide_dtype(hidden_M_D))
         grad_weight_V_D = torch.empty_like(weight_V_D) if needs_weight else None
         grad_bias_V = torch.empty_like(bias_V) if bias_V is not None and needs_bias else None
-        for part, block in whole.blocks(*inputs):
+        for part, block in parting.blocks(*inputs):
             if kept_M_V is None:
-                grad_M_v = whole.work.gradient(block, softmax, grad_M_1, whole.form, buffer)
+                grad_M_v = parting.work.gradient(block, softmax, grad_M_1, parting.form, buffer)
             else:
-                scaled_M_1 = grad_M_1 * whole.form.scale
+                scaled_M_1 = grad_M_1 * parting.form.scale
                 grad_M_v = _add_chosen(kept_M_V * (-scaled_M_1 / total_M_1), block, scaled_M_1).to(hidden_M_D.dtype)
             if grad_bias_V is not None:
                 torch.sum(grad_M_v, dim=0, dtype=grad_bias_V.dtype, out=grad_bias_V[part])

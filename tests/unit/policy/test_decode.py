@@ -137,6 +137,29 @@ def test_a_graph_that_fails_or_computes_something_else_is_refused_and_changes_no
     assert capture.recorded == recorded
 
 
+def test_what_a_refused_graph_has_drawn_is_drawn_anew() -> None:
+    class OthersUniforms(FakeCapture):
+        def __call__(self, step: Step) -> Replay:
+            self.recorded += 1
+
+            def replay() -> None:
+                assert decoding._buffers
+                uniforms = decoding._buffers.uniforms
+                kept = uniforms.clone()
+                uniforms.fill_(0.5)
+                step()
+                uniforms.copy_(kept)
+
+            return replay
+
+    model = make_ending_model()
+    decoding = StaticDecoding(model, OthersUniforms())
+    with capture_logs() as logs:
+        written = write(model, decoding)
+    assert [event["event"] for event in logs] == ["decode.graph_refused"]
+    assert_same_samples(written, write(model, DynamicDecoding(model)))
+
+
 def test_sliding_windows_are_decoded_dynamically() -> None:
     with capture_logs() as logs:
         decoding = choose_decoding(make_model("sliding"), "static")
