@@ -25,7 +25,8 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swarm.algo.advantages import is_informative
@@ -48,8 +49,10 @@ class NoGroup:
 NO_GROUP = NoGroup()
 Ranks = Callable[[Source], Sequence[int]]
 """Rank of each slot of a source that takes part: a lower one comes first."""
-_EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
+_PER_HASH = 8
 """Ranks of 64 bits in one digest."""
+_ALL = -1
+"""Stands for all slots of a source, at the rank of the first of them."""
 
 
 class DrawnSample(NamedTuple):
@@ -116,7 +119,13 @@ class Drawing(Generic[Source]):
             originals: of groups in the order drawn those that are nobody else's, word for word.
             most_of_peer: informative groups of one peer that count; None: all do.
         """
-        self._order = sorted((rank, source, slot) for source in sources for slot, rank in enumerate(ranks(source)))
+        self._ranks = {source: ranks(source) for source in sources}
+        self._slots = sum(map(len, self._ranks.values()))
+        self._order: list[tuple[Source, int]] = []
+        """The slots that were walked so far."""
+        self._rest = [(min(of_slots), source, _ALL) for source, of_slots in self._ranks.items() if of_slots]
+        """A heap of the others by rank: of many few are ever walked."""
+        heapify(self._rest)
         self._enough = math.inf if count is None else max(count, FEWEST)
         self._originals = originals
         self._most_of_peer = most_of_peer
@@ -135,7 +144,7 @@ class Drawing(Generic[Source]):
         """Returns the groups known by now, up to the slot with which enough was found; it passes over unknown ones."""
         seen, unknown, slots = self._walk(results)
         enough = self._counting(seen, PeerQuota(self._most_of_peer)) >= self._enough
-        return DrawnSample(seen, slots - len(unknown), len(self._order), enough, not unknown)
+        return DrawnSample(seen, slots - len(unknown), self._slots, enough, not unknown)
 
     def _walk(
         self, results: Results[Source], counts: Callable[[tuple[Source, int]], bool] = lambda _: False
@@ -146,7 +155,7 @@ class Drawing(Generic[Source]):
         unknown: list[tuple[Source, int]] = []
         slots, found, hoped = 0, 0, 0
         quota = PeerQuota(self._most_of_peer)
-        for _, source, slot in self._order:
+        for source, slot in self._in_order():
             slots += 1
             result = results(source, slot)
             if result is None:
@@ -163,6 +172,18 @@ class Drawing(Generic[Source]):
                 break
         return self._originals(seen), unknown, slots
 
+    def _in_order(self) -> Iterator[tuple[Source, int]]:
+        """Yields all slots by rank, source and slot."""
+        yield from self._order
+        while self._rest:
+            _, source, slot = heappop(self._rest)
+            if slot == _ALL:
+                for place, rank in enumerate(self._ranks[source]):
+                    heappush(self._rest, (rank, source, place))
+            else:
+                self._order.append((source, slot))
+                yield source, slot
+
     @staticmethod
     def _counting(groups: Iterable[ScoredGroup], quota: PeerQuota) -> int:
         """Counts the groups that are looked for: those with an advantage that the quota takes."""
@@ -176,7 +197,7 @@ def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[in
 
     def ranks(name: str, slots: int) -> list[int]:
         blocks = range(0, slots, _PER_HASH)
-        hashed = (hashlib.blake2b(f"{name}\x1f{block}".encode(), key=key).digest() for block in blocks)
-        return [number for digest in hashed for number in _EIGHT.unpack(digest)][:slots]
+        hashed = [hashlib.blake2b(f"{name}\x1f{block}".encode(), key=key).digest() for block in blocks]
+        return [*struct.unpack_from(f">{slots}Q", b"".join(hashed))]
 
     return ranks

@@ -19,7 +19,7 @@ How often something is wrong with a peer's files decides whether it is read at a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -135,7 +135,7 @@ class Intake:
 
     async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
-        drawing = self._drawing(wanted, frozenset(sources))
+        drawing = self._drawing(wanted, dict(sources))
         found = self._found(wanted.trained)
         with self._ctx.clock.move_on_after(max(0.0, until - self._ctx.clock.monotonic())):
             slow: frozenset[tuple[Source, int]] = frozenset()
@@ -218,13 +218,13 @@ class Intake:
         return ALIVE if peer in self._live else STRANGER
 
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
-    def _drawing(self, wanted: WantedDraw, sources: Set[Source]) -> Drawing[Source]:
+    def _drawing(self, wanted: WantedDraw, sources: Mapping[str, RoundKey]) -> Drawing[Source]:
         """Returns the one of before, where nothing has changed: it is asked for at every look."""
         asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:
             originals = each_once if self._may_be_copies else list
-            drawing = Drawing(sources, self._ranks_of(wanted), wanted.count, originals, wanted.most_of_peer)
+            drawing = Drawing(sources.items(), self._ranks_of(wanted), wanted.count, originals, wanted.most_of_peer)
             last = self._drawings[wanted.purpose] = (asked, drawing)
         return last[1]
 
@@ -247,7 +247,7 @@ class Intake:
         """Examines what is there by now of the groups that are drawn next if all live peers publish."""
         if wanted := self._foreseen(key):
             there = (live | self._examination.stage(key).tags.keys()) - {self._ctx.node_id}
-            self._drawing(wanted, frozenset((peer, key) for peer in there))
+            self._drawing(wanted, dict.fromkeys(there, key))
             self._examine_next(wanted, key, tasks)
 
     def _foreseen(self, key: RoundKey) -> WantedDraw | None:

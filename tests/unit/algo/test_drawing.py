@@ -121,6 +121,20 @@ def test_ranks_differ_between_seeds_nodes_and_rounds_and_are_the_same_everywhere
     assert found[0][:2] == random_ranks(42, "external", "me", 0)("anna", 2) == GOLDEN
 
 
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.lists(st.integers(0, 4), max_size=SLOTS)), st.integers(1, 5))
+def test_slots_come_by_rank_then_name_then_number_however_few_are_walked_at_first(
+    ranks: dict[str, list[int]], count: int
+) -> None:
+    order = sorted((rank, peer, slot) for peer, of_slots in ranks.items() for slot, rank in enumerate(of_slots))
+    slots = [(peer, slot) for _, peer, slot in order]
+    drawing = Drawing(ranks, ranks.__getitem__, count)
+    few = drawing.wanted(lambda *_: None, slow=())
+    assert few == slots[: max(count, FEWEST)]
+    assert drawing.wanted(lambda *_: None, slow=slots) == slots
+    assert drawing.wanted(lambda *_: None) == few
+    assert drawing.sample(lambda *_: NO_GROUP).of == len(slots)
+
+
 @given(kinds, st.integers(1, 8), st.integers(), st.sets(st.sampled_from("abcdefgh")))
 def test_who_brings_nothing_of_use_changes_nothing(
     letters: dict[str, str], count: int, seed: int, bad: set[str]
