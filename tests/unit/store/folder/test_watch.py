@@ -157,14 +157,27 @@ async def test_every_event_failure_and_end_of_the_watcher_wakes(
             await wakes.receive()
 
 
-async def test_who_floods_a_folder_with_names_is_looked_after_less_often(
+async def test_a_folder_in_which_names_come_by_the_dozen_is_watched_again_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watcher, began = Watcher(monkeypatch, "flood wait"), anyio.current_time()
-    async with hints(tmp_path):
-        with anyio.fail_after(PATIENCE):
-            await watcher.waiting.wait()
-    assert anyio.current_time() - began >= watch.BUSY_PAUSE
+    """Each event wakes the library's thread, whoever makes it."""
+    watcher, began = Watcher(monkeypatch, "flood fail", "sleep"), anyio.current_time()
+    with capture_logs() as logs:
+        async with hints(tmp_path):
+            with anyio.fail_after(PATIENCE):
+                await watcher.waiting.wait()
+    assert anyio.current_time() - began >= watch.BUSY_LASTS
+    assert logs == []
+
+
+async def test_names_that_come_while_a_busy_folder_is_not_watched_wake_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Watcher(monkeypatch, "flood")
+    monkeypatch.setattr(watch, "BUSY_LASTS", NEVER)
+    async with hints(tmp_path) as wakes:
+        for number in range(3):
+            await appears(tmp_path / f"{number}.json", wakes)
 
 
 async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_found_all_the_same(
