@@ -166,8 +166,6 @@ def read_peer(run: Run, node: str) -> PeerFile | None:
 class _Seen(NamedTuple):
     tag: str
     """The version that was read."""
-    listed: str
-    """The version that was there at the last look."""
     peer: PeerFile | None
     """None: nothing that can be read, or is to be believed."""
     read_at: float
@@ -202,6 +200,8 @@ class PeerReader:
         self._pause = pause
         self._files = NodeFiles(run.store, now)
         self._seen: dict[str, _Seen] = {}
+        self._tags: dict[str, str] = {}
+        """Node -> the version of its registration that was there at the last look."""
         self._listed: Mapping[str, Entry] = {}
         """The listing that was gone through last."""
         self._peers: dict[str, PeerFile] = {}
@@ -241,11 +241,12 @@ class PeerReader:
         read = _peers(self._run, new)
         for node in new:
             self._note(node, there[node], read[node][0] if node in read else None)
-        stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
-        self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in stirred}
+        stirred = frozenset(node for node in nodes if self._tags[node] != there[node])
+        self._tags |= {node: there[node] for node in stirred}
         looked_at = {node: self._seen[node].peer for node in nodes}
         if is_new and len(self._seen) > 2 * MOST_REGISTRATIONS:
             self._seen = {node: self._seen[node] for node in nodes}
+            self._tags = {node: self._tags[node] for node in nodes}
         others = {} if is_new else {node: peer for node, peer in self._peers.items() if node not in looked_at}
         peers = others | {node: peer for node, peer in looked_at.items() if peer}
         self._listed, self._peers = listed, {node: peers[node] for node in sorted(peers)}
@@ -262,7 +263,7 @@ class PeerReader:
     def _note(self, node: str, tag: str, peer: PeerFile | None) -> None:
         seen = self._seen.get(node)
         reads = 1 if seen is None else seen.reads + (seen.tag != tag)
-        self._seen[node] = _Seen(tag, tag, peer, self._now(), reads)
+        self._seen[node], self._tags[node] = _Seen(tag, peer, self._now(), reads), tag
 
     def _is_due(self, node: str, tag: str, since: float, at_once: Collection[str], alive: Collection[str]) -> bool:
         seen = self._seen.get(node)

@@ -67,7 +67,8 @@ def good_for(names: int) -> float:
 
 def nodes_in(store: Store, prefix: str) -> set[str]:
     """Returns the nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
-    return {node for entry in entries(store, prefix) if (node := keys.node_in(prefix, entry.name))}
+    node_of = keys.nodes_by_name(prefix)
+    return {node for entry in entries(store, prefix) if (node := node_of(entry.name))}
 
 
 class NodeFiles:
@@ -113,7 +114,8 @@ class NodeFiles:
         if began < self._list_at.get(prefix, -math.inf):
             return self.by_name(prefix, known)
         pages = self._list(prefix, settled) if tags else [*_pages(self._store, prefix, tags=False)]
-        found = {node: entry for page in pages for entry in page.entries if (node := keys.node_in(prefix, entry.name))}
+        node_of = keys.nodes_by_name(prefix)
+        found = {node: entry for page in pages for entry in page.entries if (node := node_of(entry.name))}
         flooded = sum(page.looked for page in pages) - len(found.keys() & known) > PAGE
         ended = self._now()
         self._list_at = {listed: at for listed, at in self._list_at.items() if at > ended}
@@ -132,7 +134,8 @@ class NodeFiles:
         if settled and self._store.facts().spent is None:
             pages = [*_pages(self._store, prefix, tags=False)]
             ours = (entry.name for page in pages for entry in page.entries if entry.kind is Kind.FILE)
-            wanted = {name for name in ours if keys.node_in(prefix, name) not in settled}
+            node_of = keys.nodes_by_name(prefix)
+            wanted = {name for name in ours if node_of(name) not in settled}
             if len(wanted) <= MOST_BY_NAME:
                 return [page._replace(entries=self._with_tags(prefix, page.entries, wanted)) for page in pages]
         return [*_pages(self._store, prefix, tags=True)]
@@ -215,7 +218,8 @@ def count_stage(store: Store, prefix: str) -> tuple[set[str], list[str]]:
     """
     strays = list[str]()
     found = [*_listed(store, prefix, strays)]
-    nodes = {entry.name: keys.node_in(prefix, entry.name) for entry in found if entry.kind is not Kind.PREFIX}
+    node_of = keys.nodes_by_name(prefix)
+    nodes = {entry.name: node_of(entry.name) for entry in found if entry.kind is not Kind.PREFIX}
     others = [f"{prefix}/{entry.name}" for entry in found if not nodes.get(entry.name)]
     return {node for node in nodes.values() if node}, strays + [key for key in others if not keys.group_file_of(key)]
 

@@ -25,6 +25,7 @@ study_run.json                        all that a run of a study was started with
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from swarm.config import JUDGE, NODE_ID
@@ -116,9 +117,15 @@ def is_group_file(file_name: str) -> bool:
     return bool(_GROUP.fullmatch(file_name))
 
 
-def node_in(prefix: str, file_name: str) -> str | None:
-    """Returns the node that a file in a prefix belongs to; None for a rollout file of a single group."""
-    return None if prefix.startswith(f"{ROLLOUTS}/") and is_group_file(file_name) else node_of(file_name)
+@lru_cache(MOST_REMEMBERED)
+def _node_of_all_groups(file_name: str) -> str | None:
+    return None if is_group_file(file_name) else node_of(file_name)
+
+
+def nodes_by_name(prefix: str) -> Callable[[str], str | None]:
+    """Returns a function that gives the node that a file in a prefix belongs to; None for a rollout file of a single
+    group."""
+    return _node_of_all_groups if prefix.startswith(f"{ROLLOUTS}/") else node_of
 
 
 def round_of(folder_name: str) -> int | None:

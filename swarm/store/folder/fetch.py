@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from swarm.store.folder.beneath import (
     stat_beneath,
     what_went_wrong,
 )
+from swarm.wire.keys import MOST_REMEMBERED
 
 _IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
 """What keeps a folder from being listed for good: something else stands there, or it is closed."""
@@ -133,11 +135,11 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
     """
     try:
         with scanned(folder) as found:
-            later = [entry for entry in islice(found.entries, MOST_NAMES) if entry.name > after]
-            names = sorted((entry.name, entry) for entry in later if _is_text(entry.name))
-            shown = (_look(entry, found, tags=tags) for _, entry in names[:limit])
+            later = {entry.name: entry for entry in islice(found.entries, MOST_NAMES) if entry.name > after}
+            names = sorted(filter(_is_text, later))
+            shown = [_look(later[name], found, tags=tags) for name in names[:limit]]
             left = max(0, len(names) - limit)
-            return Page([entry for entry in shown if entry], names[limit - 1][0] if left else "", len(later) - left)
+            return Page([*filter(None, shown)], names[limit - 1] if left else "", len(later) - left)
     except FileNotFoundError:
         return Page([])
     except OSError as error:
@@ -151,12 +153,18 @@ def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | No
         if not entry.is_file(follow_symlinks=False):
             return Entry(entry.name, Kind.PREFIX if entry.is_dir(follow_symlinks=False) else Kind.OTHER)
         if not tags:
-            return Entry(entry.name, Kind.FILE)
+            return _file(entry.name)
         return _entry(entry.name, folder.stat(entry.name))
     except FileNotFoundError:
         return None
     except OSError:
         return Entry(entry.name, Kind.OTHER)
+
+
+@lru_cache(MOST_REMEMBERED)
+def _file(name: str) -> Entry:
+    """Returns the entry of a file without a tag: most names of a listing were in the one before."""
+    return Entry(name, Kind.FILE)
 
 
 def _is_text(name: str) -> bool:

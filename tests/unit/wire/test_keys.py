@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.keys import group_file_of, is_node_id, node_in, node_of, owner_of, published_in, round_of, stage_of
+from swarm.wire.keys import (
+    group_file_of,
+    is_node_id,
+    node_of,
+    nodes_by_name,
+    owner_of,
+    published_in,
+    round_of,
+    stage_of,
+)
 from tests.layout import Layout
 
 LAYOUT = Layout(Path("/shared"), "demo")
@@ -102,8 +111,8 @@ def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() 
     assert group_file_of(key) == (KEY, "anna-1.b")
     assert owner_of(key) == "anna-1.b"
     assert published_in(key) == (KEY, "anna-1.b")
-    assert node_in("rollouts/round_17/stage_2", "anna-1.b.3.json") is None
-    assert node_in("peers", "qwen2.5.json") == "qwen2.5"
+    assert nodes_by_name("rollouts/round_17/stage_2")("anna-1.b.3.json") is None
+    assert nodes_by_name("peers")("qwen2.5.json") == "qwen2.5"
 
 
 def test_other_names_beside_them_are_those_of_whole_files_and_outside_of_a_stage_there_are_none() -> None:
