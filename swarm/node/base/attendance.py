@@ -86,8 +86,9 @@ class Attendance:
 
     def awaited(self, live: Iterable[str]) -> frozenset[str]:
         """Returns those of the live peers that are worth waiting for."""
-        of_newcomers = 0 if self._grace_lasts() else MOST_ABSENCES
-        return frozenset(peer for peer in live if self._earned.get(peer, of_newcomers) < MOST_ABSENCES)
+        absent = {peer for peer, absences in self._earned.items() if absences >= MOST_ABSENCES}
+        alive = frozenset(live)
+        return (alive if self._grace_lasts() else alive.intersection(self._earned)) - absent
 
     def _grace_lasts(self) -> bool:
         self._losses = [loss for loss in self._losses if not loss.names <= self.earned]

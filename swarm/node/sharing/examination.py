@@ -156,6 +156,8 @@ class Examination:
         """
         stage, there = self.stage(key), set[str]()
         for peer in stage.tags.keys() & tags.keys():
+            if tags[peer] == stage.tags[peer] and peer not in stage.readings:
+                continue  # as most are, look by look
             if self._is_to_read(key, peer, tags[peer], is_known=peer in known):
                 stage.tags[peer] = tags[peer]
                 there |= {peer} if tags[peer] else set()

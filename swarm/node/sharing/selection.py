@@ -59,8 +59,9 @@ class Selection:
 
     def choose(self, names: Set[str], clean: Set[str], live: Set[str]) -> Choice:
         """Whom to read of the names that are there, each once over all calls."""
-        known = sorted((names & (clean | live)) - self.taken, key=lambda name: (name not in clean, self.order(name)))
-        room = max(0, self.most - self._known)
+        known, room = [*((names & (clean | live)) - self.taken)], max(0, self.most - self._known)
+        if len(known) > room:
+            known.sort(key=lambda name: (name not in clean, self.order(name)))
         read, passed_over = sorted(known[:room], key=lambda name: (name not in clean, name)), known[room:]
         self._known += len(read)
         self.taken.update(known)
