@@ -65,9 +65,9 @@ HEALTHY = 30.0
 """Seconds that a watcher has to watch for its next failure to count as a first one."""
 RESTART_LEAST = 0.05
 """Seconds between two starts of the watcher for other folders, should somebody make them by the thousand."""
-BUSY, BUSY_LASTS = 32, 1.0
-"""Names of one batch after which folders are looked at in place of being watched, and for how many seconds: each event
-wakes a thread of the library, those of 1,000 files for 40 ms in all."""
+BUSY, BUSY_LASTS = 32, 3.0
+"""Names of one batch after which folders are looked at every SHORTEST in place of being watched, and for how many
+seconds: each event wakes a thread of the library, those of 1,000 files for 40 ms in all."""
 VANISHING_MOST = 10.0
 """Seconds without a watch for which folders that went before they were watched are no failure."""
 SILENCE_LEAST = 1.0
@@ -137,7 +137,7 @@ class _Watcher:
             self._hint()
             if self._busy:
                 with anyio.move_on_after(BUSY_LASTS):
-                    await self._polling()
+                    await poll(self._find, self._among_them, SHORTEST, self._hint)
             if not failure:
                 await anyio.sleep(max(0.0, started + RESTART_LEAST - anyio.current_time()))
                 continue

@@ -161,6 +161,7 @@ async def test_a_folder_in_which_names_come_by_the_dozen_is_watched_again_after_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each event wakes the library's thread, whoever makes it."""
+    monkeypatch.setattr(watch, "BUSY_LASTS", 0.5)
     watcher, began = Watcher(monkeypatch, "flood fail", "sleep"), anyio.current_time()
     with capture_logs() as logs:
         async with hints(tmp_path):
