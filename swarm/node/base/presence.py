@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Set
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -40,8 +41,8 @@ MOST_AT_ONCE = 64
 """Nodes that are waited for whose registrations are read at every look."""
 LISTED_PER_TIMEOUT = 8
 """Times that the registrations of more nodes are listed before one counts as dead."""
-HIGHEST_BEAT = 2**53 - 1
-"""That a registration can hold."""
+HIGHEST_BEAT = 2**52
+"""A registration can hold twice as much, and no life comes to it by itself."""
 
 
 async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFile | None:
@@ -265,10 +266,38 @@ class Presence:
 
     async def beat(self, *, durable: bool = False) -> None:
         """Write one heartbeat."""
+        await self._write(partial(self._put, durable=durable))
+
+    async def _beat_on(self) -> None:
+        """Write the next heartbeat in the place of the last one; if something else stands there, look at it first.
+
+        Raises as `_give_way`, and StoreError.
+        """
+        other = await self._write(self._put_over_own)
+        if other is not None:
+            self._give_way(other)
+            await self.beat()
+        else:
+            self._contested.gone()
+
+    async def _write(self, put: Callable[[PeerFile], PeerFile | None]) -> PeerFile | None:
         self._beat += 1
-        ctx, data, round_ = self._ctx, encode(self._registration()), self.round
-        await ctx.blocking.run(ctx.run.put_sealed, keys.peer(ctx.node_id), data, durable=durable)
-        self._beaten_at, self._beaten_in, self._left_out = ctx.clock.monotonic(), round_, False
+        round_, other = self.round, await self._ctx.blocking.run(put, self._registration())
+        if other is None:
+            self._beaten_at, self._beaten_in, self._left_out = self._ctx.clock.monotonic(), round_, False
+        return other
+
+    def _put(self, file: PeerFile, *, durable: bool = False) -> None:
+        """Blocking."""
+        self._ctx.run.put_sealed(keys.peer(self._ctx.node_id), encode(file), durable=durable)
+
+    def _put_over_own(self, file: PeerFile) -> PeerFile | None:
+        """Returns what stands there and is no earlier beat of this life; None: it was written over. Blocking."""
+        there = read_peer(self._ctx.run, self._ctx.node_id)
+        if there is not None and (there.incarnation != file.incarnation or there.beat >= file.beat):
+            return there
+        self._put(file)
+        return None
 
     def _registration(self) -> PeerFile:
         ctx = self._ctx
@@ -313,8 +342,7 @@ class Presence:
                 self._left_out = True
                 continue
             try:
-                self._give_way(await self._written())
-                await self.beat()
+                await self._beat_on()
             except StoreError as error:
                 if error.astray:
                     raise
@@ -331,13 +359,13 @@ class Presence:
         ago = self._ctx.clock.monotonic() - self._beaten_at
         return self.round != self._beaten_in or ago < self._ctx.settings.cadence.heartbeat_interval / 2
 
-    def _give_way(self, written: PeerFile | None) -> None:
+    def _give_way(self, written: PeerFile) -> None:
         """Look at what stands in the place of the last beat: this node's own, or somebody else's.
 
         Raises:
             DuplicateNodeError: another process with the older claim, which beats.
         """
-        if written is None or written.incarnation == self._incarnation:
+        if written.incarnation == self._incarnation:
             self._outbeat(written)
             self._contested.gone()
             return
@@ -354,8 +382,8 @@ class Presence:
             f"{_machine(written)} registered first; this one ends"
         )
 
-    def _outbeat(self, written: PeerFile | None) -> None:
-        if written is not None and written.beat > self._beat:  # nobody has written that but a stranger
+    def _outbeat(self, written: PeerFile) -> None:
+        if written.beat > self._beat:  # nobody has written that but a stranger
             self._beat = written.beat
         if self._beat >= HIGHEST_BEAT:
             self._lives += 1

@@ -17,7 +17,7 @@ from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.presence import MOST_WATCHED, Heartbeats, PeersSeen, Presence
 from swarm.node.process.host import host_identity, process_started_at, this_process
-from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.records.files import PeerReader, read_peer
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.wire.codec import encode
@@ -71,6 +71,22 @@ async def test_a_registration_says_who_and_where_and_beats_tell_what_the_node_do
         await until(lambda: registered(layout).beat >= 4)
     peer = registered(layout)
     assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
+
+
+async def test_a_heartbeat_takes_one_job_in_a_thread(layout: Layout) -> None:
+    """To look at what stands there and to write were two, in every node, every second."""
+    ctx, asked = make_context(layout, heartbeat_interval=BEAT), list[str]()
+
+    class Counted(ThreadBlocking):
+        async def run(self, call: Any, *args: Any, **kwargs: Any) -> Any:
+            asked.append(str(call))
+            return await super().run(call, *args, **kwargs)
+
+    presence = Presence(replace(ctx, process=this_process(), blocking=Counted()), "worker")
+    async with beating(presence):
+        asked.clear()
+        await until(lambda: registered(layout).beat >= 5)
+        assert len(asked) <= registered(layout).beat
 
 
 async def test_a_registration_survives_a_power_cut_and_a_heartbeat_need_not(
