@@ -31,6 +31,7 @@ from swarm.node.base.presence import PROOF_BEATS, PeersSeen, names_and_keys
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
 from swarm.node.worker.worker_machine import WorkerMachine
+from swarm.records.files import Registrations
 from swarm.records.listing import NodeFiles
 from swarm.records.liveness import STARTING, Liveness
 from swarm.store.wake_ups import wake_ups
@@ -196,9 +197,8 @@ class Lookout:
         try:
             moving, earned = self._peers.liveness.moving(began), self._machine.earned | self._coordinators
             read = partial(self._peers.read, moving, earned, at_once=self._waited_for())
-            seen = await self._ctx.blocking.run(read)
+            seen, publishing = await self._ctx.blocking.run(self._see_peers, read, self.live_peers())
             self._peers.note(seen)
-            publishing = await self._ctx.blocking.run(partial(self._publishing, seen.peers))
         except StoreError as error:
             self._unlistable.found(error)
         else:
@@ -214,31 +214,37 @@ class Lookout:
         self._tell(PeersLive(live, clock.monotonic(), publishing, called, self._peers.workers(STARTING)))
         self._tell(CoordinatorSeen(bool(self._peers.coordinators(began)), began))
 
+    def _see_peers(
+        self, read: Callable[[], Registrations], live: frozenset[str]
+    ) -> tuple[Registrations, frozenset[str]]:
+        """Returns the registrations, and who is `_publishing`. Blocking. Raises StoreError."""
+        seen = read()
+        return seen, self._publishing(seen.peers, live)
+
     def _waited_for(self) -> frozenset[str]:
         """Returns peers that have not published what this node waits for: it has to see at once if one leaves."""
         key = self._machine.key
         return self.live_peers() - self._intake.listed(key) if key and self._machine.phase in WAITING else frozenset()
 
-    def _publishing(self, peers: Sequence[PeerFile]) -> frozenset[str]:
+    def _publishing(self, peers: Sequence[PeerFile], live: frozenset[str]) -> frozenset[str]:
         """Returns nodes with a rollout file for the own round or the one before; before this node has begun, for the
         first.
 
-        The first may be cleaned away: then for those that live peers work on.
+        The first may be cleaned away: then for those that peers work on which lived at the look before.
         """
         mine = self._machine.key
         if mine is None:
-            live = self.live_peers()
             said = Counter(peer.round for peer in peers if peer.peer_id in live and peer.round > 0)
             rounds = (0, *(round_ for round_, _ in said.most_common(MOST_ROUNDS)))
-            return next(filter(None, (frozenset(self._nodes(RoundKey(one))) for one in rounds)), frozenset())
+            return next(filter(None, (frozenset(self._nodes(RoundKey(one), live)) for one in rounds)), frozenset())
         if self._ctx.settings.sparing:
             return self._intake.listed(mine)
-        return self._intake.listed(mine) | self._nodes(mine._replace(round=max(0, mine.round - 1)))
+        return self._intake.listed(mine) | self._nodes(mine._replace(round=max(0, mine.round - 1)), live)
 
-    def _nodes(self, key: RoundKey) -> Set[str]:
+    def _nodes(self, key: RoundKey, live: frozenset[str]) -> Set[str]:
         """Returns the nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
         try:
-            known, max_age = self.live_peers() | self._machine.earned, self._ctx.settings.cadence.liveness_timeout / 4
+            known, max_age = live | self._machine.earned, self._ctx.settings.cadence.liveness_timeout / 4
             return self._files.find(keys.rollouts(key), known, max_age=max_age).keys()
         except StoreError:
             return frozenset()

@@ -20,9 +20,10 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import CheckpointError, MissedError
 from swarm.node.base import looking
+from swarm.node.process.system import ThreadBlocking
 from swarm.node.worker import row, saving
 from swarm.records.files import read_peer
-from swarm.records.liveness import STOPPED
+from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.progress import NodeProgress
 from swarm.records.table import parse_row
 from swarm.store.base import Store
@@ -43,6 +44,7 @@ from tests.unit.node.factories import (
     make_rollouts,
     put,
     rounds_saved,
+    there,
 )
 from tests.unit.node.nodes import (
     make_coordinator,
@@ -83,6 +85,22 @@ async def test_a_coordinator_and_three_workers_run_all_rounds(layout: Layout) ->
         assert all(row.total_agents == 3 for row in rows[:-1])
         assert status_of(layout, name) == STOPPED
         assert layout.checkpoint(5, name).is_dir()
+
+
+async def test_a_worker_that_waits_makes_two_jobs_a_heartbeat(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There were four: to read its beat, to write it, to look at its peers, and who of them has published."""
+    run, jobs = ThreadBlocking.run, list[str]()
+
+    async def counted(self: ThreadBlocking, call: Any, *args: Any, **kwargs: Any) -> Any:
+        jobs.append(str(call))
+        return await run(self, call, *args, **kwargs)
+
+    async with running(make_worker(layout, "alice", expected_workers=2, reconcile_interval=60.0)):
+        await until(lambda: status_of(layout, "alice") == ACTIVE)
+        monkeypatch.setattr(ThreadBlocking, "run", counted)
+        before = there(read_peer(layout.run, "alice")).beat
+        await until(lambda: len(jobs) >= 24)
+        assert there(read_peer(layout.run, "alice")).beat - before >= 9
 
 
 async def test_where_writes_are_paid_for_the_reward_holds_the_vote(
