@@ -239,8 +239,8 @@ class FolderStore:
     async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         from swarm.store.folder.watch import watch  # here, for commands that only look start without it
 
-        roots = [self._at(prefix) for prefix in prefixes]
-        await watch(roots, interval, hint, self._make, lambda: [self._at(prefix) for prefix in among_them()])
+        roots, own = [self._at(prefix) for prefix in prefixes], f"{self._writer}.json" if self._writer else None
+        await watch(roots, interval, hint, self._make, lambda: [self._at(prefix) for prefix in among_them()], own)
 
     def _make(self, folder: Within) -> None:
         if self._writer is not None:

@@ -1,6 +1,7 @@
 """Hints of a folder store: an event of the file system says that something may have changed, so list it again.
 
     watcher's event, start, failure or end ─▶ one hint
+    an event of the writer's own file         ─▶ none: what it wrote itself is no news to it
     a folder that went, or became another one ─▶ the watcher starts anew, as for a folder that came
     no new name for CALM_AFTER                ─▶ it starts anew as one that looks seldom, until the next one
     names come by the dozen                   ─▶ it ends, and folders are polled for BUSY_LASTS
@@ -82,11 +83,13 @@ async def watch(
     hint: Callable[[], None],
     make: Callable[[Within], object],
     among_them: Callable[[], Sequence[Within]] = tuple,
+    own: str | None = None,
 ) -> None:
     """Call `hint` after events, starts, failures and ends of the watcher; as Store.watch.
 
     Args:
         make: makes a folder that is missing, or not; blocking.
+        own: name of the files that the caller itself writes.
     """
     place = await to_thread.run_sync(filesystem_of, roots[0].path)
     find = partial(watched_folders, roots, make, Newest())
@@ -94,7 +97,7 @@ async def watch(
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
         await polling()
-    watcher = _Watcher(find, hint, among_them, polling, interval)
+    watcher = _Watcher(find, hint, among_them, polling, interval, own)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST), polling)
         await watcher.run()
@@ -110,7 +113,9 @@ class _Watcher:
         among_them: Callable[[], Sequence[Within]],
         polling: Callable[[], Awaitable[None]],
         interval: float,
+        own: str | None,
     ) -> None:
+        self._own = own
         self._find = find
         self._hint = hint
         self._among_them = among_them
@@ -179,9 +184,10 @@ class _Watcher:
             tasks.start_soon(
                 self._catch_up, to_watch
             )  # runs when the next line waits: the watches are in place by then
-            async for batch in changes:
+            async for events in changes:
+                self.heard += bool(events)
+                batch = {event for event in events if os.path.basename(event[1]) != self._own}
                 if batch:
-                    self.heard += 1
                     self._hint()
                     self._note_news({path for _, path in batch})
                 self._busy = len(batch) >= BUSY
