@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 
 import anyio
 from anyio.abc import ObjectReceiveStream
@@ -28,6 +27,7 @@ async def wake_ups(
     *,
     hints: bool,
     among_them: Prefixes = tuple,
+    merged: bool = False,
 ) -> AsyncIterator[ObjectReceiveStream[None]]:
     """A stream that gives one item at once, and again when something below the prefixes may have changed.
 
@@ -36,22 +36,30 @@ async def wake_ups(
         sleep: waits for some seconds.
         hints: False: the interval alone wakes, as where the settings turn watching off.
         among_them: prefixes below those that matter most now, as of Store.watch.
+        merged: a hint stands for the wake-up that is due next, so that two are less than two intervals apart.
     """
     send, receive = anyio.create_memory_object_stream[None](1)
+    hinted = False
+
+    def hint() -> None:
+        nonlocal hinted
+        hinted = True
+        wake(send)
+
+    async def every() -> None:
+        nonlocal hinted
+        while True:
+            if not (merged and hinted):
+                wake(send)
+            hinted = False
+            await sleep(interval)
+
     async with send, receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(_every, interval, sleep, send)
+        tasks.start_soon(every)
         if hints:
-            tasks.start_soon(store.watch, prefixes, interval, partial(wake, send), among_them)
+            tasks.start_soon(store.watch, prefixes, interval, hint, among_them)
         yield receive
         tasks.cancel_scope.cancel()
-
-
-async def _every(
-    interval: float, sleep: Callable[[float], Awaitable[None]], send: MemoryObjectSendStream[None]
-) -> None:
-    while True:
-        wake(send)
-        await sleep(interval)
 
 
 def wake(send: MemoryObjectSendStream[None]) -> None:

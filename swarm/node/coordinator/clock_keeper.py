@@ -265,7 +265,7 @@ class ClockKeeper:
         ctx, hints = self._ctx, self._ctx.settings.cadence.watch == "auto"
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
         async with wake_ups(
-            ctx.run.store, [keys.REWARDS], interval, sleep, hints=hints, among_them=self._awaited
+            ctx.run.store, [keys.REWARDS], interval, sleep, hints=hints, among_them=self._awaited, merged=True
         ) as wakes:
             while done is None:
                 await wakes.receive()

@@ -34,9 +34,9 @@ class Sleeper:
 
 
 @asynccontextmanager
-async def listening(place: MemoryPlace, sleeper: Sleeper, *, hints: bool = True) -> AsyncIterator[Any]:
+async def listening(place: MemoryPlace, sleeper: Sleeper, *, hints: bool = True, **more: bool) -> AsyncIterator[Any]:
     with anyio.fail_after(PATIENCE):
-        async with wake_ups(place.open("alice"), [keys.PEERS], 30.0, sleeper.sleep, hints=hints) as wakes:
+        async with wake_ups(place.open("alice"), [keys.PEERS], 30.0, sleeper.sleep, hints=hints, **more) as wakes:
             await wakes.receive()  # at once: what lies there already is to be found
             yield wakes
 
@@ -67,3 +67,19 @@ async def test_who_is_told_not_to_watch_hears_no_hint() -> None:
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(anyio.WouldBlock):
             wakes.receive_nowait()
+
+
+async def test_where_a_hint_stands_for_the_next_wake_up_one_is_left_out_and_no_more() -> None:
+    """A coordinator looked at every heartbeat, and at every tick between two of them."""
+    place, sleeper = MemoryPlace(), Sleeper()
+    async with listening(place, sleeper, merged=True) as wakes:
+        for _ in range(2):
+            await anyio.wait_all_tasks_blocked()
+            place.open("bob").put(keys.peer("bob"), b"{}")
+            await wakes.receive()
+            sleeper.wake()
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(anyio.WouldBlock):
+                wakes.receive_nowait()
+            sleeper.wake()
+            await wakes.receive()
