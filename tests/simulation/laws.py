@@ -187,7 +187,9 @@ class Laws:
 
     def _publishes(self, host: Host, key: str, data: bytes) -> None:
         there = self._there(key)
-        if there is not None and there != data and self._is_own(there, host.name):
+        if there is None or there == data or not self._is_own(there, host.name):
+            return
+        if not (self._world.injected["vandalised_rollouts"] and _same_groups(there, data, key)):
             raise self.broken(f"a published rollout file is changed ({key})", host.name)
 
     def removes(self, host: Host, key: str) -> None:
@@ -612,3 +614,10 @@ class Laws:
 def without_answers(prompt: str) -> str:
     """The question of a prompt, whatever its stage."""
     return prompt.partition("\n\nStage ")[0]
+
+
+def _same_groups(one: bytes, other: bytes, key: str) -> bool:
+    """Tells whether two files differ in their times alone: who finds a part of what it published written over publishes
+    it anew."""
+    first, second = (msgspec.structs.replace(decode(data, RolloutFile, key), timestamp=0.0) for data in (one, other))
+    return first == second

@@ -173,7 +173,7 @@ def a_round_waits_for_ever_for_who_was_there(patch: Patch) -> None:
     patch.setattr(CoordinatorMachine, "_overdue", lambda self, look: False)
 
 
-@planted("it stands still", first=54)
+@planted("it stands still", first=6)
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
     def handle(self: Any, look: CoordinatorLook) -> object:
         self._ever = getattr(self, "_ever", frozenset()) | look.live
@@ -227,7 +227,7 @@ def nobody_goes_on_without_a_coordinator(patch: Patch) -> None:
     patch.setattr(WorkerMachine, "_go_on_alone", lambda self: None)
 
 
-@planted("it does not follow", "a round begins where the clock is", faults={"coordinator_deaths": 16.0}, first=52)
+@planted("it does not follow", "a round begins where the clock is", faults={"coordinator_deaths": 16.0}, first=16)
 def nobody_follows_a_coordinator_that_came_back(patch: Patch) -> None:
     usual = WorkerMachine._on_coordinator
 

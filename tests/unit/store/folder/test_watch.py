@@ -247,6 +247,29 @@ async def test_a_file_that_is_written_again_and_again_still_wakes_and_is_no_reas
 
 
 # ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
+async def test_what_a_writer_writes_under_its_own_name_is_no_news_to_it_and_shows_that_events_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each heartbeat had the coordinator look at what it had just written."""
+    monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
+    alice, bob, prefix = FolderStore(tmp_path, "alice"), FolderStore(tmp_path, "bob"), "peers"
+    for store, node in ((alice, "alice"), (bob, "bob")):
+        store.put(f"{prefix}/{node}.json", b"0")
+    with capture_logs() as logs:
+        async with woken(alice, prefix, NEVER) as wakes:
+            await until_watched(1)
+            await anyio.sleep(4 * SOON)
+            await drain(wakes)
+            for beat in range(10):
+                alice.put(f"{prefix}/alice.json", b"%d" % beat)
+                await anyio.sleep(SOON)
+            assert await drain(wakes) == 0
+            bob.put(f"{prefix}/bob.json", b"1")
+            with anyio.fail_after(PATIENCE):
+                await wakes.receive()
+    assert logs == []
+
+
 def watchers() -> list[str]:
     """What the kernel tells of each inotify instance of this process."""
     told = []
