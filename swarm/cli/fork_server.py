@@ -219,10 +219,12 @@ def import_all(modules: Sequence[str]) -> None:
     Looking for garbage meanwhile finds none, and takes a seventh of the time."""
     sys.modules["scipy"] = None  # type: ignore[assignment]
     gc.disable()
-    for module in modules:
-        import_module(module)
-    gc.enable()
-    del sys.modules["scipy"]
+    try:
+        for module in modules:
+            import_module(module)
+    finally:
+        gc.enable()
+        del sys.modules["scipy"]
 
 
 def _fork() -> int:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 from statistics import fmean
@@ -274,6 +275,7 @@ def answer(
     from swarm.policy.policy import load_generator
     from swarm.policy.settings import grpo_config, loading_options
 
+    settings = replace(settings, model=(model,))
     generator = load_generator(model, grpo_config(settings), trained=trained, **loading_options(settings))
     stages: list[Answers] = []
     for stage in range(settings.max_stages):

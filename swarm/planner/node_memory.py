@@ -61,7 +61,7 @@ class NodeMemory:
     gradients: int
     """All of them, and one more of the largest weight while it is added."""
     buffers: int
-    """Static KV cache of generation and its logits, which stay; 0 for a dynamic one."""
+    """Static KV cache of generation, its logits, and what a recorded drawing works in; 0 for a dynamic cache."""
     generation: int
     """While it generates: the prompts' activations, or sampler and dynamic KV cache."""
     activations: int
@@ -133,7 +133,9 @@ def node_memory(
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, talk=talk)
     static = has_static_buffers(settings.decoding, on_gpu=device.is_gpu)
+    recorded = static and device.is_gpu
     rows = together * settings.most_local_groups * settings.generations
+    drawing = sampler_bytes(shape, settings, row_bucket(rows) if recorded else rows)
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
     fp32_all, width = _FP32 * shape.parameters, _HALF if half else _FP32
     fp32_trained = _FP32 * (footprint.adapter or shape.parameters)
@@ -150,8 +152,8 @@ def node_memory(
         optimizer=2 * fp32_trained,
         gradients=fp32_trained * (3 if options_of(settings).halves else 1)
         + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
-        buffers=cache + _FP32 * row_bucket(rows) * shape.vocabulary if static else 0,
-        generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)),
+        buffers=(cache + _FP32 * row_bucket(rows) * shape.vocabulary if static else 0) + (drawing if recorded else 0),
+        generation=max(reading, (0 if recorded else drawing) + (0 if static else cache)),
         activations=(footprint.checkpointed if checkpointing else footprint.kept).bytes(batch, shape.layers),
         logits=_logits_bytes(shape, batch, on_gpu=device.is_gpu),
         kept={title: number * fp32_trained for title, number in copies.items()},

@@ -5,7 +5,8 @@
 
 Attention over packed rows stays as it is: how many blocks it has differs from one micro-batch to the next, and each
 number would be compiled by itself. Layers beside which an adapter is trained stay as they are, too: each has matrices
-of its own, and would be compiled by itself.
+of its own, and would be compiled by itself. So do those that are recomputed in the backward pass, which torch's
+checkpointing does not let be compiled.
 
 A model gets them once swarm.policy.load_probe has seen that they give the gradient that it has without.
 """
@@ -20,7 +21,7 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from swarm.policy.attention import attend_in_blocks
-from swarm.policy.logprobs import BlockWork, block_gradient, read_block
+from swarm.policy.logprobs import BlockWork, block_gradient, read_block_alone
 
 
 class CompiledTraining:
@@ -28,14 +29,14 @@ class CompiledTraining:
 
     def __init__(self, module: Any, *, with_layers: bool) -> None:
         """`module`: of transformers."""
-        self.loss = BlockWork(_compiled(read_block), _compiled(block_gradient), buffered=False)
+        self.loss = BlockWork(_compiled(read_block_alone), _compiled(block_gradient), buffered=False)
         self.attend: Any = torch.compiler.disable(attend_in_blocks)  # type: ignore[no-untyped-call]
         self._layers = [one for one in module.modules() if with_layers and isinstance(one, GradientCheckpointingLayer)]
         self._calls = [_compiled(layer._call_impl) for layer in self._layers]
 
     @contextmanager
     def layers(self) -> Iterator[None]:
-        """Has the layers run compiled within the block: its passes, and what their gradients recompute of them."""
+        """Has the layers run compiled within the block."""
         _set_calls(self._layers, self._calls)
         try:
             yield

@@ -132,20 +132,18 @@ def _disagreement(model: LanguageModel, static: Decoding) -> str:
             logits_while_writing(way, [[first], [second, third]], [[third], [third, first, second]])
             for way in (static, DynamicDecoding(model))
         )
-        gap = max(
-            ((one - other).abs().max() / other.abs().max()).item() for one, other in zip(ours, theirs, strict=True)
-        )
-        gap = max(gap, _drawn_otherwise(static, [[first], [second, third]]))
+        gaps = [((one - other).abs().max() / other.abs().max()).item() for one, other in zip(ours, theirs, strict=True)]
+        gaps += [_drawn_otherwise(static, [[first], [second, third]], Sampling(warmth)) for warmth in (1.0, 0.9)]
     except (RuntimeError, ValueError, TypeError, AttributeError, AssertionError, OSError) as error:
         # What a foreign cache or mask leads to, or a compiler that is missing or gives up.
         return f"{type(error).__name__}: {error}"
-    return "" if gap <= _TOLERANCE[model.autocast_dtype] else f"logits differ by {gap:.3g} of the largest"
+    wrong = [gap for gap in gaps if not gap <= _TOLERANCE[model.autocast_dtype]]  # NaN, too
+    return f"logits differ by {wrong[0]:.3g} of the largest" if wrong else ""
 
 
-def _drawn_otherwise(decoding: Decoding, prompts: Sequence[Sequence[int]]) -> float:
+def _drawn_otherwise(decoding: Decoding, prompts: Sequence[Sequence[int]], sampling: Sampling) -> float:
     """Returns how far the log-probs of what is drawn are from those of draw_tokens at the same logits."""
-    device, sampling = decoding.model.device, Sampling(temperature=0.9)
-    uniform_L = torch.tensor([0.3, 0.7], dtype=torch.float64, device=device)
+    uniform_L = torch.tensor([0.3, 0.7], dtype=torch.float64, device=decoding.model.device)
     with decoding.region():
         decoder = decoding.begin(prompts, group_size=1, steps=1, owner_K=_first_adapter(decoding.model))
         _, ours_L = decoder.draw(uniform_L, sampling)

@@ -62,7 +62,9 @@ def invert(weight_L_V: Tensor, uniform_L_1: Tensor, block: int | None = None) ->
     if block is None:
         sum_L_V = weight_L_V.cumsum(dim=1, dtype=torch.float64)
         return _first_beyond(sum_L_V, uniform_L_1 * sum_L_V[:, -1:])
-    weight_L_B_b = pad(weight_L_V, (0, -vocabulary % block)).view(rows, -1, block)
+    if rest := -vocabulary % block:
+        weight_L_V = pad(weight_L_V, (0, rest))
+    weight_L_B_b = weight_L_V.view(rows, -1, block)
     sum_L_B = weight_L_B_b.sum(dim=2, dtype=torch.float64).cumsum(dim=1)
     point_L_1 = uniform_L_1 * sum_L_B[:, -1:]
     block_L_1 = _first_beyond(sum_L_B, point_L_1)

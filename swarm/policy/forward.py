@@ -54,13 +54,21 @@ def prefill(
     return Prefilled(padded, cache, model.logits(hidden_K_P_D[:, -1])[row_R], row_R, owner_R)
 
 
-def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float) -> Tensor:
-    """Returns fp32 log-probs [M] at the temperature, row after row, of the tokens that models wrote."""
+def completion_logprobs(
+    model: LanguageModel, batch: TensorBatch, *, temperature: float, width: int | None = None
+) -> Tensor:
+    """Returns fp32 log-probs [M] at the temperature, row after row, of the tokens that models wrote.
+
+    Args:
+        width: as of linear_logprobs.
+    """
     with model.autocast():  # one region around all parts casts the weights once
         hidden_M_D = hidden_states(model, batch.forward)
         if head := LinearHead.of(model.module):
             blocks = model.compiled.loss if model.compiled else None
-            return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature, blocks=blocks)
+            return linear_logprobs(
+                hidden_M_D, batch.token_ids, head, temperature=temperature, width=width, blocks=blocks
+            )
         return chosen_logprobs(hidden_M_D, batch.token_ids, head=model.logits, temperature=temperature)
 
 

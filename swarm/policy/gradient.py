@@ -25,7 +25,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -38,7 +38,7 @@ from swarm.algo.bounds import learned_tokens, without_gradient
 from swarm.algo.gradient_bias import GradientProducts, estimated, halves
 from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate, minimised
 from swarm.algo.registry import loss
-from swarm.errors import ModelError
+from swarm.errors import ModelError, SwarmError
 from swarm.logs import get_logger
 from swarm.policy.batch import BatchRow
 from swarm.policy.device import Halvings, MemoryBudget
@@ -150,6 +150,24 @@ class GradientSum:
                 self._backward(part, old_logprobs)
             self._torn = False
 
+        try:
+            self._sum_up(attempt)
+        except SwarmError:
+            raise
+        except Exception as error:
+            if self._model.compiled is None:
+                raise
+            # a compiler may give up at a size that it has not seen before
+            logger.warning(
+                "model.not_compiled", model=self._model.name, reason=f"{type(error).__name__}: {error}"[:300]
+            )
+            self._model = replace(self._model, compiled=None)
+            self._reference = self._reference and replace(self._reference, compiled=None)
+            self._torn = True
+            self._sum_up(attempt)
+
+    def _sum_up(self, attempt: Callable[[int], None]) -> None:
+        """Carry it out with micro-batches that fit, and a loss that is not too large. Raises ModelError."""
         longest = max(len(row.prompt_ids) + len(row.token_ids) for row in self._rows)
         whole = positions_of(self._rows, packs=self._model.packs)
         with self._recomputing(), self._model.adapted(), self._model.as_compiled():

@@ -104,12 +104,18 @@ def tried_out(model: LanguageModel, *, trains: bool = True) -> LanguageModel:
     return model
 
 
-def tried_compiled(model: LanguageModel) -> LanguageModel:
-    """Returns the model with what is compiled, if that gives the gradient that it has without."""
+def tried_compiled(model: LanguageModel, *, temperature: float = 1.0, recomputes: bool = False) -> LanguageModel:
+    """Returns the model with what is compiled, if that gives the gradient that it has without.
+
+    Args:
+        temperature: of the log-probs that are trained: a compiler takes it for a constant.
+        recomputes: activations are checkpointed.
+    """
     began = time.perf_counter()
     try:
-        compiled = replace(model, compiled=CompiledTraining(model.module, with_layers=model.base is None))
-        gap = _gradient_gap(model, compiled)
+        with_layers = model.base is None and not recomputes
+        compiled = replace(model, compiled=CompiledTraining(model.module, with_layers=with_layers))
+        gap = _gradient_gap(model, compiled, temperature)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of a compiler, which may raise anything
@@ -126,24 +132,26 @@ def tried_compiled(model: LanguageModel) -> LanguageModel:
     return model
 
 
-def _gradient_gap(model: LanguageModel, compiled: LanguageModel) -> float:
+def _gradient_gap(model: LanguageModel, compiled: LanguageModel, temperature: float) -> float:
     """Returns how far the gradient of two rows of unlike length is from the plain one, as a share of that."""
-    plain = _gradient(model)
+    plain = _gradient(model, temperature)
     _forget(model)
-    found = _gradient(compiled)
+    found = _gradient(compiled, temperature)
     differences = [one - other for one, other in zip(found, plain, strict=True)]
     norm, off = (torch.nn.utils.get_total_norm(gradients) for gradients in (plain, differences))
     return (off / norm).item()
 
 
-def _gradient(model: LanguageModel) -> list[Tensor]:
+def _gradient(model: LanguageModel, temperature: float) -> list[Tensor]:
+    """Returns it with the vocabulary in blocks, of which the last one is smaller, as they are in training."""
+    width = max(2, (model.module.get_input_embeddings().num_embeddings + 1) // 3)
     rows = [
         BatchRow(group, tuple(range(3, 7 + group)), ids, range(len(ids)), 1.0, True, None)
         for group, ids in enumerate(((8, 9, 10), (12, 11, 10, 9, 8)))
     ]
     with model.adapted(), model.as_compiled():
         batch = stack_rows(rows, model)
-        torch.autograd.backward(completion_logprobs(model, batch, temperature=1.0).sum())
+        torch.autograd.backward(completion_logprobs(model, batch, temperature=temperature, width=width).sum())
     return [parameter.grad for parameter in model.trained.values() if parameter.grad is not None]
 
 

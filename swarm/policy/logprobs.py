@@ -151,6 +151,11 @@ def read_block(block: _Block, seen: _Seen, form: _Form, buffer: Tensor | None) -
     return _Seen(_Softmax(higher_M_1, total_M_1), chosen_logit_M_1), weight_M_v
 
 
+def read_block_alone(block: _Block, seen: _Seen, form: _Form, buffer: Tensor | None) -> tuple[_Seen, None]:
+    """Returns the same without what is as large as the logits, so that a compiler need not write it."""
+    return read_block(block, seen, form, buffer)[0], None
+
+
 def block_gradient(block: _Block, softmax: _Softmax, grad_M_1: Tensor, form: _Form, buffer: Tensor | None) -> Tensor:
     """Returns the gradient [M, v] of what comes out of the block's matrix product, in that one's dtype.
 
@@ -177,7 +182,7 @@ def _add_chosen(grad_M_v: Tensor, block: _Block, grad_M_1: Tensor) -> Tensor:
 class BlockWork(NamedTuple):
     """The two functions that pass over a block's logits."""
 
-    read: Callable[[_Block, _Seen, _Form, Tensor | None], tuple[_Seen, Tensor]]
+    read: Callable[[_Block, _Seen, _Form, Tensor | None], tuple[_Seen, Tensor | None]]
     gradient: Callable[[_Block, _Softmax, Tensor, _Form, Tensor | None], Tensor]
     buffered: bool
     """They are given memory for the logits; else the compiler finds its own."""
@@ -222,8 +227,7 @@ class _LinearLogprobs(torch.autograd.Function):
     ) -> Tensor:
         buffer = parting.buffer(hidden_M_D)
         top_M_1 = hidden_M_D.new_full((len(hidden_M_D), 1), -torch.inf, dtype=wide_dtype(hidden_M_D))
-        nothing_M_1 = torch.zeros_like(top_M_1)
-        seen = _Seen(_Softmax(top_M_1, nothing_M_1), nothing_M_1)
+        seen = _Seen(_Softmax(top_M_1, torch.zeros_like(top_M_1)), torch.zeros_like(top_M_1))
         for _, block in parting.blocks(hidden_M_D, weight_V_D, bias_V, chosen_M):
             seen, weight_M_v = parting.work.read(block, seen, parting.form, buffer)
         kept = weight_M_v if parting.keeps(weight_V_D) else None

@@ -150,7 +150,7 @@ class LanguageModel:
         return self.base.using(self.adapter)
 
     def as_compiled(self) -> AbstractContextManager[None]:
-        """Has the layers run compiled within the block, if they are; what is recomputed needs it there, too."""
+        """Has the layers run compiled within the block, if they are."""
         return self.compiled.layers() if self.compiled else nullcontext()
 
     @property

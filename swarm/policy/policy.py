@@ -135,7 +135,9 @@ def load_policy(
 
 def _as_asked(model: LanguageModel, config: GrpoConfig) -> LanguageModel:
     """Returns the model with a compiled training pass, if the config asks for one and the model can have it."""
-    return tried_compiled(model) if config.compiled_training else model
+    if not config.compiled_training:
+        return model
+    return tried_compiled(model, temperature=config.temperature, recomputes=config.gradient_checkpointing)
 
 
 def _loaded(

@@ -301,7 +301,7 @@ class StaticDecoding:
 
     def __init__(self, model: LanguageModel, capture: Capture | None, *, compiled: bool = False) -> None:
         """`compiled`: compile the step when it first runs."""
-        self.steps = GraphedSteps(capture)
+        self.steps, self.drawings = GraphedSteps(capture), GraphedSteps(capture)
         self.model, self._weights = model, DecodeWeights(model)
         self._compute = _compiled_step(self._next_logits) if compiled else self._next_logits
         self._drawing = _compiled_drawing() if compiled else _draw
@@ -334,6 +334,7 @@ class StaticDecoding:
     def release(self) -> None:
         """Give all memory back."""
         self.steps.forget()
+        self.drawings.forget()
         self._buffers = None
 
     def _reserve(self, read: Prefilled, steps: int) -> Buffers:
@@ -369,7 +370,7 @@ class StaticDecoding:
             drawing(part, sampling)
             return part.logprobs
 
-        self.steps.run(Shape(rows, 0, sampling), draw)
+        self.drawings.run(Shape(rows, 0, sampling), draw)
 
     def _next_logits(self, part: Buffers, mask_B_1_1_C: Tensor) -> None:
         """Computes what comes behind the part's tokens."""

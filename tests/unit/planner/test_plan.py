@@ -208,7 +208,7 @@ def remedies(
         ("16GB", 8, {"processes": 1, "adapter_targets": ("refused",)}, ["--nodes N"]),
         ("1GB", 1, {}, []),
         ("92GB", 8, {}, ["--in-process", "--adapter lora", "--adapter lora --in-process", "--nodes N"]),
-        ("10GB", 8, {"processes": 1, "adapter": "lora", "max_new_tokens": 4000}, ["--max-new-tokens N", "--nodes N"]),
+        ("11GB", 8, {"processes": 1, "adapter": "lora", "max_new_tokens": 4000}, ["--max-new-tokens N", "--nodes N"]),
     ],
     ids=[
         "adapters, or fewer",

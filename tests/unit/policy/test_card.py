@@ -18,7 +18,7 @@ from swarm.policy.model import LanguageModel
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model
 from tests.unit.policy.test_decode import SOME_ENDS, assert_same_samples, write
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]  # of the compiler
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 GROUPS = [make_group(), make_group("What is the capital of Peru?", ("Lima", "<answer>Lima</answer>", "I do not know"))]
 
@@ -63,7 +63,9 @@ def test_every_device_writes_the_same_in_buffers_of_fixed_size_as_on_a_growing_c
     if kind == "compiled" and DEVICE.type == "cpu":
         pytest.skip("of processors tests/engines/models/test_compiled.py shows it")
     model = on_the_device(architecture)
-    recorded = choose_decoding(model, kind)
+    with capture_logs() as logs:
+        recorded = choose_decoding(model, kind)
+    assert not logs
     for seed in range(3):  # the first ones are recorded, and later ones replayed
         assert_same_samples(write(model, recorded, seed=seed), write(model, DynamicDecoding(model), seed=seed))
 

@@ -79,11 +79,11 @@ def test_every_step_is_recorded_once_and_then_replayed_for_good() -> None:
     decoding = StaticDecoding(model, capture)
     for seed in range(2):
         write(model, decoding, seed=seed)
-    recorded, replayed = decoding.steps.captures, capture.replayed
+    recorded, replayed = decoding.steps.captures + decoding.drawings.captures, capture.replayed
     assert recorded == capture.recorded > 3
     for seed in range(2):
         assert_same_samples(write(model, decoding, seed=seed), write(model, DynamicDecoding(model), seed=seed))
-    assert decoding.steps.captures == capture.recorded == recorded
+    assert capture.recorded == recorded
     assert capture.replayed > replayed + 20
 
 
@@ -102,7 +102,7 @@ def test_weights_in_other_places_are_recorded_anew() -> None:
     for parameter in model.module.parameters():
         parameter.data = parameter.data.clone()
     write(model, decoding)
-    assert capture.recorded == 2 * 2
+    assert capture.recorded == 2 + 1  # the step twice; drawing needs no weights
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,9 @@ def test_a_graph_that_fails_or_computes_something_else_is_refused_and_changes_no
     with capture_logs() as logs:
         written = write(model, decoding)
     assert_same_samples(written, write(model, DynamicDecoding(model)))
-    assert [(event["event"], event["rows"], event["columns"]) for event in logs] == [("decode.graph_refused", 16, 0)]
-    assert reason in logs[0]["reason"]
+    refused = [(event["event"], event["rows"], event["columns"]) for event in logs]
+    assert sorted(refused) == [("decode.graph_refused", 16, 0), ("decode.graph_refused", 16, 64)]
+    assert all(reason in event["reason"] for event in logs)
     recorded = capture.recorded
     write(model, decoding, seed=5)
     assert capture.recorded == recorded
@@ -156,7 +157,7 @@ def test_what_a_refused_graph_has_drawn_is_drawn_anew() -> None:
     decoding = StaticDecoding(model, OthersUniforms())
     with capture_logs() as logs:
         written = write(model, decoding)
-    assert [event["event"] for event in logs] == ["decode.graph_refused"]
+    assert [(event["event"], event["columns"]) for event in logs] == [("decode.graph_refused", 0)]
     assert_same_samples(written, write(model, DynamicDecoding(model)))
 
 
@@ -192,12 +193,15 @@ def test_a_step_that_cannot_be_compiled_is_said_once_and_decoded_otherwise(
     assert str(failure) in logs[0]["reason"]
 
 
+@pytest.mark.parametrize("factor", [1.1, torch.nan])
 @pytest.mark.parametrize("output", ["logits", "logprobs"])
-def test_a_compiler_that_computes_something_else_is_not_used(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_computes_something_else_is_not_used(
+    output: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def wrongly(step: Callable[..., None]) -> Callable[..., None]:
         def run(part: Buffers, *rest: object) -> None:
             step(part, *rest)
-            getattr(part, output).mul_(1.1)
+            getattr(part, output).mul_(factor)
 
         return run
 

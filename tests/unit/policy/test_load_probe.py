@@ -20,7 +20,16 @@ from swarm.policy.load_probe import Gap, refuse_unlike, tried_compiled, verdict
 from swarm.policy.model import LanguageModel, wrap_model
 from swarm.policy.policy import load_generator, load_policy
 from swarm.policy.settings import GrpoConfig, LoraConfig
-from tests.unit.policy.factories import CPU, make_config, make_model, make_module, make_tokenizer
+from tests.unit.policy.factories import (
+    CPU,
+    gradient_of,
+    largest_gap,
+    make_config,
+    make_group,
+    make_model,
+    make_module,
+    make_tokenizer,
+)
 
 UNSUITED = {  # of all architectures tests/engines/models has one each
     "positions that are ignored": BartConfig(
@@ -253,3 +262,26 @@ def test_a_compiler_that_gives_another_gradient_is_not_used(part: str, monkeypat
         assert tried_compiled(make_model()).compiled is None
     assert [log["event"] for log in logs] == ["model.not_compiled"]
     assert "gradients differ by" in logs[0]["reason"]
+
+
+def test_a_compiler_that_gives_up_later_costs_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first update may have sizes that the trial had not."""
+    broken = False
+
+    def compiled(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
+        def run(*given: Any, **named: Any) -> Any:
+            if broken:
+                raise RuntimeError("backend='inductor' raised")
+            return function(*given, **named)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    group, plain = make_group(), make_model()
+    model = tried_compiled(plain)
+    assert model.compiled
+    broken = True
+    with capture_logs() as logs:
+        found = gradient_of(model, [group], kl_weight=0.1)
+    assert [log["event"] for log in logs] == ["model.not_compiled"]
+    assert largest_gap(found, gradient_of(plain, [group], kl_weight=0.1)) == 0
