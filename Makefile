@@ -19,13 +19,13 @@ export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 up: $(VENV)/.installed
 	@$(BIN)/swarm up --unless-finished
 
-# Without root or other packages of the system. About ten minutes on two cores. `make test JOBS=1` for one core.
+# Without root or other packages of the system. Four to twelve minutes on two cores. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
 environments: $(VENV)/.installed-engines $(SERVERS)/.installed $(SERVING)/.installed $(EXTRAS)/.installed
 
-# About 25 minutes. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
+# Thirteen to 25 minutes. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
 test-engines: environments
 	$(BIN)/python -m pytest -m "engine and not slow" -n $(JOBS) --dist loadgroup
 
