@@ -133,11 +133,12 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later_un
     assert [line["retry_in"] for line in logs] == pauses
 
 
-async def test_while_a_failed_watcher_waits_folders_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("ended_by", "pause"), [("fail", "BACK_OFF_FIRST"), ("flood", "BUSY_LASTS")])
+async def test_while_a_watcher_that_failed_or_was_flooded_waits_folders_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_by: str, pause: str
 ) -> None:
-    Watcher(monkeypatch, "fail")
-    monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
+    Watcher(monkeypatch, ended_by)
+    monkeypatch.setattr(watch, pause, NEVER)
     async with hints(tmp_path) as wakes:
         for number in range(3):
             await appears(tmp_path / f"{number}.json", wakes)
@@ -169,16 +170,6 @@ async def test_a_folder_in_which_names_come_by_the_dozen_is_watched_again_after_
                 await watcher.waiting.wait()
     assert anyio.current_time() - began >= watch.BUSY_LASTS
     assert logs == []
-
-
-async def test_names_that_come_while_a_busy_folder_is_not_watched_wake_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Watcher(monkeypatch, "flood")
-    monkeypatch.setattr(watch, "BUSY_LASTS", NEVER)
-    async with hints(tmp_path) as wakes:
-        for number in range(3):
-            await appears(tmp_path / f"{number}.json", wakes)
 
 
 async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_found_all_the_same(
@@ -246,7 +237,6 @@ async def test_a_file_that_is_written_again_and_again_still_wakes_and_is_no_reas
     assert paces == [watch.QUICK["step"], watch.CALM["step"]]
 
 
-# ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
 async def test_what_a_writer_writes_under_its_own_name_is_no_news_to_it_and_shows_that_events_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +260,7 @@ async def test_what_a_writer_writes_under_its_own_name_is_no_news_to_it_and_show
     assert logs == []
 
 
+# ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
 def watchers() -> list[str]:
     """What the kernel tells of each inotify instance of this process."""
     told = []
