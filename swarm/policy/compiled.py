@@ -4,9 +4,8 @@
     loss     a block's product ─▶ all that passes over its logits                  swarm.policy.logprobs
 
 Attention over packed rows stays as it is: how many blocks it has differs from one micro-batch to the next, and each
-number would be compiled by itself. Layers beside which an adapter is trained stay as they are, too: each has matrices
-of its own, and would be compiled by itself. So do those that are recomputed in the backward pass, which torch's
-checkpointing does not let be compiled.
+number would be compiled by itself. Layers that are recomputed in the backward pass stay as they are, too: torch's
+checkpointing does not let them be compiled.
 
 A model gets them once swarm.policy.load_probe has seen that they give the gradient that it has without.
 """

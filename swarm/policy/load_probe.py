@@ -113,8 +113,7 @@ def tried_compiled(model: LanguageModel, *, temperature: float = 1.0, recomputes
     """
     began = time.perf_counter()
     try:
-        with_layers = model.base is None and not recomputes
-        compiled = replace(model, compiled=CompiledTraining(model.module, with_layers=with_layers))
+        compiled = replace(model, compiled=CompiledTraining(model.module, with_layers=not recomputes))
         gap = _gradient_gap(model, compiled, temperature)
     except torch.OutOfMemoryError:
         raise
