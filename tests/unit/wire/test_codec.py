@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,7 +14,17 @@ from hypothesis import strategies as st
 from swarm.config.own_code import OwnCode
 from swarm.errors import ProtocolError
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
-from swarm.wire.codec import MOST_BRACKETS, decode, encode, to_groups, to_rollout_file
+from swarm.wire.codec import (
+    DEEPEST,
+    MOST_BRACKETS,
+    MOST_COMPLETIONS,
+    decode,
+    encode,
+    nests_too_deeply,
+    to_claims,
+    to_groups,
+    to_rollout_file,
+)
 from swarm.wire.messages import PeerFile, PolicyInfo, RolloutFile, StateFile
 from tests.unit.wire.forms import GOLDEN, PEER, ROLLOUTS
 
@@ -119,6 +130,20 @@ def test_lesson_a_torn_state_file_read_as_round_0_no_beginning_of_one_decodes() 
         assert refused(data[:size], StateFile).reason == "malformed"
 
 
+class Box(msgspec.Struct):
+    """Holds anything."""
+
+    within: object = None
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": 1, "b": inner}, Box])
+def test_what_nests_deeper_than_the_bound_is_told_from_what_does_not(wrap: Callable[[object], object]) -> None:
+    nested: object = 1
+    for _ in range(DEEPEST):
+        nested = wrap(nested)
+    assert (nests_too_deeply(nested), nests_too_deeply(wrap(nested)), nests_too_deeply(7)) == (False, True, False)
+
+
 # ── groups ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def refusal_of(peer: str = "anna", key: RoundKey = KEY, **fields: Any) -> ProtocolError:
     """What the golden rollout file is refused for when these fields of it are others."""
@@ -139,6 +164,18 @@ def test_a_file_that_is_misplaced_oversized_or_empty_is_refused_as_that() -> Non
     for many in ({str(n): [entry()] * 2 for n in range(1025)}, {"0": [entry()] * 1025}):
         assert refusal_of(rollouts=many).reason == "oversized"
     assert refusal_of(rollouts={}).reason == "empty"
+    full = msgspec.json.encode(
+        msgspec.json.decode(encode(ROLLOUTS)) | {"rollouts": {"0": [entry()] * MOST_COMPLETIONS}}
+    )
+    (group,) = to_groups(decode(full, RolloutFile, "here"), "anna", KEY)
+    assert len(group.completions) == MOST_COMPLETIONS
+
+
+def test_claims_are_the_publishers_answers_and_rewards_where_it_states_them() -> None:
+    document = {**msgspec.json.decode(encode(ROLLOUTS)), "groups": {"0": {"task": "bf", "answer": "14"}}}
+    document["rollouts"] = {"10": [entry(), {"prompt": "", "response": ""}], "0": [entry(), entry()]}
+    claims = to_claims(decode(msgspec.json.encode(document), RolloutFile, "here"))
+    assert [(claim.answer, claim.rewards) for claim in claims] == [("14", (1.0, 1.0)), (None, (1.0, None))]
 
 
 @pytest.mark.parametrize(
@@ -174,10 +211,14 @@ def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
     assert to_groups(file, "anna", KEY) == to_groups(ROLLOUTS, "anna", KEY)
 
 
+NAMES = ("model", "tokenizer", "licence", "consent")
+
+
 def test_names_of_any_length_are_cut() -> None:
-    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": {"model": "m" * 10_000, "tokenizer": "t" * 10_000}}
+    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": dict.fromkeys(NAMES, "m" * 10_000)}
     file = decode(msgspec.json.encode(document), RolloutFile, "here")
-    assert {(len(group.model), len(group.tokenizer)) for group in to_groups(file, "anna", KEY)} == {(80, 80)}
+    found = {len(getattr(group, name)) for group in to_groups(file, "anna", KEY) for name in NAMES}
+    assert found == {80}
 
 
 @pytest.mark.parametrize("value", [b"[]", b'{"a":1}'])

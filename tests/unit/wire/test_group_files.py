@@ -9,8 +9,8 @@ import pytest
 
 from swarm.errors import ProtocolError
 from swarm.types import RoundKey
-from swarm.wire import keys
-from swarm.wire.codec import encode
+from swarm.wire import group_files, keys
+from swarm.wire.codec import brackets, encode
 from swarm.wire.group_files import digest, named_by, put_together
 from swarm.wire.messages import PolicyInfo, RolloutFile
 from tests.unit.wire.forms import ROLLOUTS
@@ -66,7 +66,13 @@ def test_a_file_that_names_no_others_is_itself_and_nothing_is_read() -> None:
 SECOND = "rollouts/round_17/stage_0/anna.1.json"
 LIES: dict[str, tuple[str, Callable[[RolloutFile, Place], RolloutFile]]] = {
     "a group is not there": ("missing_part", lambda file, place: place.pop(SECOND) and file),
-    "one byte is changed": ("other_part", lambda file, place: place.update({SECOND: place[SECOND] + b" "}) or file),
+    **{
+        f"{byte!r} is added": (
+            "other_part",
+            lambda file, place, b=byte: place.update({SECOND: place[SECOND] + b}) or file,
+        )
+        for byte in (b" ", b"\n", b"\t", b"\r")  # digests above and below the one that is named
+    },
     "of another policy": ("other_part", lambda file, _: msgspec.structs.replace(file, policy=PolicyInfo(model="b"))),
     "twice": ("malformed", lambda file, _: msgspec.structs.replace(file, rollouts={"1": ROLLOUTS.rollouts["1"]})),
 }
@@ -89,7 +95,8 @@ def named_anew(file: RolloutFile, place: Place, slot: int, one: RolloutFile) -> 
 def test_a_file_of_another_node_or_of_more_than_its_group_is_refused() -> None:
     file, place = one_by_one(ROLLOUTS)
     alone = msgspec.structs.replace(ROLLOUTS, rollouts={"0": ROLLOUTS.rollouts["0"]})
-    assert reason(named_anew(file, place, 0, msgspec.structs.replace(alone, peer_id="ben")), place) == "misplaced"
+    for other in ({"peer_id": "ben"}, {"peer_id": "abe"}, {"round": 16}, {"round": 18}, {"stage": 1}):
+        assert reason(named_anew(file, place, 0, msgspec.structs.replace(alone, **other)), place) == "misplaced"
     assert reason(named_anew(file, place, 0, ROLLOUTS), place) == "malformed"
     file, place = one_by_one(ROLLOUTS)
     assert reason(named_anew(file, place, 1, alone), place) == "malformed"
@@ -100,6 +107,15 @@ def test_all_together_are_held_to_the_bytes_of_one_file() -> None:
     total = sum(map(len, place.values()))
     assert together(file, place, most_bytes=total) == ROLLOUTS
     assert reason(file, place, most_bytes=total - 1) == "oversized"
+
+
+def test_all_together_are_held_to_the_brackets_of_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, place = one_by_one(ROLLOUTS)
+    total = sum(map(brackets, place.values()))
+    monkeypatch.setattr(group_files, "MOST_BRACKETS", total)
+    assert together(file, place) == ROLLOUTS
+    monkeypatch.setattr(group_files, "MOST_BRACKETS", total - 1)
+    assert reason(file, place) == "oversized"
 
 
 def test_more_groups_than_a_node_may_publish_are_refused_before_any_is_read() -> None:

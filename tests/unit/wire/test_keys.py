@@ -100,6 +100,13 @@ def test_round_folders_give_their_number_back(number: int) -> None:
     assert stage_of(LAYOUT.rollouts_of(RoundKey(0, number)).name) == number
 
 
+def test_a_file_of_the_archive_names_its_round_and_no_other_file_does() -> None:
+    named = keys.archived(17, "0123456789abcdef").rpartition("/")[2]
+    assert keys.archived_round(named) == 17
+    for other in (f"{named}.json", named.replace("17", ""), named.replace("17", "017"), named[:-8], "round_17"):
+        assert keys.archived_round(other) is None
+
+
 def test_what_is_no_plain_number_is_no_round_and_no_stage() -> None:
     for number in ("01", "-1", "x", "", "1.0", "1 ", "+1", "1e3", "١", "1\n", "1234567890", "1.tmp"):
         assert (round_of(f"round_{number}"), stage_of(f"stage_{number}")) == (None, None), number

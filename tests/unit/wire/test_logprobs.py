@@ -161,3 +161,15 @@ def test_the_tokens_of_a_file_are_read_up_to_a_number_and_the_texts_behind_them_
     group = read(msgspec.json.encode(document))
     assert [bool(c.token_ids) for c in group.completions] == [True] * that_fit + [False] * 2
     assert {c.text for c in group.completions} == {entry["response"]}
+
+
+def test_the_tokens_of_all_groups_of_a_file_count_together() -> None:
+    document = msgspec.json.decode(encode(ROLLOUTS_WITH_LOGPROBS))
+    entry, origin = document["rollouts"]["0"][0], document["groups"]["0"]
+    full = {**entry, "token_ids": [1] * MOST_TOKENS, "logprobs": [-1] * MOST_TOKENS}
+    half = MOST_TOKENS_OF_FILE // MOST_TOKENS // 2
+    plain = {"prompt": entry["prompt"], "response": "14"}
+    document["rollouts"] = {"0": [plain] * half, "1": [full] * half, "2": [full] * half, "3": [full] * half}
+    document["groups"] = dict.fromkeys(document["rollouts"], origin)
+    groups = to_groups(decode(msgspec.json.encode(document), RolloutFile, "here"), "anna", RoundKey(17))
+    assert [{bool(c.token_ids) for c in group.completions} for group in groups] == [{False}, {True}, {True}, {False}]
