@@ -34,3 +34,16 @@ def test_a_reward_is_held_against_those_before_it_in_units_of_their_spread() -> 
     assert two.surprise(0.4, 0.5) == pytest.approx(-0.05 / 0.075)
     assert two.surprise(0.5, 0.9) == pytest.approx(0.05 / 0.075), "few rewards weigh alike whatever the memory"
     assert NO_REWARDS.updated(0.1 + 0.2, 0.5).surprise(0.3, 0.5) == 0.0, "rounding is no difference"
+
+
+def test_later_rewards_weigh_by_the_memory_and_not_alike() -> None:
+    baseline, mean, spread = NO_REWARDS, 0.4, 0.0
+    for number, reward in enumerate((0.4, 0.5, 0.7, 0.2, 0.6)):
+        weight = max(0.5, 1 / (number + 1))
+        if number:
+            least = max(0.5, 1 / number)
+            spread += least * (abs(reward - mean) - spread)
+            assert baseline.surprise(reward, 0.5) == pytest.approx(max(-1.0, min(1.0, (reward - mean) / spread)))
+        mean += weight * (reward - mean)
+        baseline = baseline.updated(reward, 0.5)
+        assert (baseline.mean.value, baseline.spread.value) == (pytest.approx(mean), pytest.approx(spread))

@@ -102,6 +102,13 @@ def test_over_all_orders_what_is_said_of_the_pool_is_true_on_average(letters: tu
     assert sum(groups) == len(groups) * len(pool)
 
 
+@pytest.mark.parametrize(("letters", "judged"), [("ii", 2), ("iiu", 1)])
+def test_a_pool_that_was_looked_through_is_judged_by_all_of_its_groups(letters: str, judged: int) -> None:
+    order = in_order("a", range(len(letters)))
+    sample = Looking(pool_of({"a": letters})).through(Drawing("a", order, 1))
+    assert (len(sample.groups), len(sample.judged), sample.enough) == (2, judged, True)
+
+
 def test_any_order_of_slots_is_as_likely() -> None:
     """Of one peer, and of several."""
     for places in ([("anna", 0), ("anna", 1), ("anna", 9), ("anna", 8)], [("a", 0), ("b", 0), ("c", 0), ("d", 3)]):

@@ -130,6 +130,8 @@ def runs(draw: st.DrawFn) -> list[RoundSignals]:
 
 @given(runs())
 @example(rewarded(*windows(0.2, 0.4)))  # a variance that stays
+@example([make_seen(n, reward=0.2 + 0.02 * n, reward_std=0.3 - 0.01 * n) for n in range(24)])  # one that falls
+@example([make_seen(n, reward=0.2 + 0.02 * n, reward_std=0.1 + 0.01 * n, pool_informative=28) for n in range(24)])
 def test_multi_signal_is_its_source_round_by_round(rounds: list[RoundSignals]) -> None:
     assert path_of(make_rule("multi-signal"), rounds) == source_multi_signal(rounds)
 
@@ -145,6 +147,7 @@ def test_any_start_within_the_range_is_one(name: str, start: float) -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("reward-trend", 1), ("multi-signal", 10)])
 @given(rewards=rewards_of_a_run)
+@example(rewards=[0.01 * n for n in range(25)])
 def test_the_baseline_of_a_trend_is_the_mean_that_the_next_round_is_held_against(
     name: str, least: int, rewards: list[float]
 ) -> None:
