@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 from swarm.cli.before_start import suited_settings
 from swarm.cli.fork_server import can_fork
 from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
+from swarm.cli.say import warn
 from swarm.config import Settings
 from swarm.planner.device_memory import far_device
 from swarm.planner.node_memory import ONE_TURN, Talk
@@ -47,15 +48,21 @@ def plan(
         nodes: Number of workers.
         in_process: All workers in one process, as `swarm up --in-process`.
         device_memory: Plan for a device that is not on this machine, by its memory, such as 16GB or 22GiB (with
-            --device cpu: for a machine without a GPU).
+            --device cpu, or embedded models alone: for a machine without a GPU).
         as_json: JSON instead of a table.
     """
     require_for("`swarm plan`")
     settings = suited_settings(up_flags, **UP_DEFAULTS)
     check_tasks(settings)
-    far = far_device(device_memory, settings.device) if device_memory else None
+    names = settings.model[:nodes]
+    far = far_device(device_memory, suited_device(settings.device, names)) if device_memory else None
     if far is None and (wrong := problems(settings)):
         raise refusal(wrong, settings.model)
+    if far and settings.device is None and not far.is_gpu:
+        warn(
+            f"--device-memory {device_memory} is taken for the memory of a machine, because embedded models compute on "
+            "the CPU. --device cuda (SWARM_DEVICE) plans a GPU"
+        )
     talk = longest_talk(settings)
     processes = most_processes(settings, in_process=in_process, elsewhere=far is not None)
     made = make_plan(settings, nodes, processes, talk, far)
@@ -95,8 +102,9 @@ def verdict(plan: Plan) -> str:
     """Tells whether it fits, in one line."""
     whose = "of its host" if plan.device.elsewhere else f"of the host's {size(plan.device.host_free)}"
     host = f", and {size(plan.host_needed)} {whose}" if plan.host_needed else ""
+    where = f"{plan.device.title} and the CPU" if plan.on_host else plan.device.title
     return (
-        f"{'fits' if plan.fits else 'does not fit'}: {_nodes(plan.nodes)} on {plan.device.title} need "
+        f"{'fits' if plan.fits else 'does not fit'}: {_nodes(plan.nodes)} on {where} need "
         f"{size(plan.needed)} of {size(plan.device.free)} free{host} ({RESERVE:.0%} stay in reserve)"
     )
 
@@ -129,7 +137,9 @@ def _title(plan: Plan) -> str:
     several = "one process each" if plan.processes == plan.nodes else f"in {plan.processes} processes"
     processes = "in one process" if plan.processes == 1 < plan.nodes else several
     what = "adapters beside " if plan.adapter != "none" else ""
-    return f"{_nodes(plan.nodes)} of {what}{', '.join(plan.models)} on {plan.device.title}, {processes}"
+    models = ", ".join(name for name in plan.models if name not in plan.on_host)
+    beside = f" and {', '.join(plan.on_host)} on the CPU" if plan.on_host else ""
+    return f"{_nodes(plan.nodes)} of {what}{models} on {plan.device.title}{beside}, {processes}"
 
 
 def _assumption(plan: Plan) -> str:

@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -64,6 +64,11 @@ class DeviceMemory:
     def is_gpu(self) -> bool:
         """Tells whether it is no CPU."""
         return self.device != "cpu"
+
+    @property
+    def host(self) -> DeviceMemory:
+        """Returns the CPU of its machine, of whose memory only the free part is known."""
+        return replace(self, device="cpu", free=self.host_free, total=self.host_free, bf16=False)
 
 
 def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> DeviceMemory:
@@ -142,7 +147,7 @@ def far_device(text: str, device: str | None) -> DeviceMemory:
     """Returns a GPU of that memory, all of it free, or the CPU of a machine that has it.
 
     Args:
-        device: as the settings have it; `cpu` for a machine without a GPU.
+        device: as suited_device has it; `cpu` for a machine without a GPU.
 
     Raises:
         ConfigError: it is no size of memory.

@@ -112,6 +112,8 @@ class SizedModel(NamedTuple):
 
     shape: ModelShape
     footprint: Footprint
+    on_host: bool = False
+    """Its nodes compute on the CPU, although the plan's device is a GPU."""
 
 
 def node_memory(
@@ -129,7 +131,8 @@ def node_memory(
     Args:
         together: nodes that generate as one batch; its cache, sampler and prompts are counted here.
     """
-    shape, footprint = model
+    shape, footprint, on_host = model
+    device = device.host if on_host else device
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, talk=talk)
     static = has_static_buffers(settings.decoding, on_gpu=device.is_gpu)

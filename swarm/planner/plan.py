@@ -4,7 +4,8 @@
 
 Weights, optimizer and gradients count for every node, a frozen base once for every process. Generation and update take
 turns in a process, over all its nodes; and with a device lease one process at a time is in its update while the others
-may generate. Nodes of one process that train adapters generate together.
+may generate. Nodes of one process that train adapters generate together. Models that compute on the CPU although the
+device is a GPU take memory of its host.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Part:
 
     name: str
     one: int
-    """Bytes for one node."""
+    """Bytes for one node, the largest on the device."""
     all: int
     """Bytes for all nodes."""
     on_host: bool = False
@@ -85,6 +86,8 @@ class Plan:
     not."""
     adapter: str = "none"
     """What is trained of the models."""
+    on_host: tuple[str, ...] = ()
+    """Those of the models that compute on the CPU, although the device is a GPU."""
 
     @property
     def needed(self) -> int:
@@ -135,6 +138,7 @@ def choose(
     memories = situation.memories(size, checkpointing)
     return Plan(
         adapter=settings.adapter.kind,
+        on_host=situation.on_host,
         device=device,
         nodes=nodes,
         processes=len(in_processes(nodes, processes)),
@@ -171,6 +175,10 @@ class _Situation:
     processes: int | None
     talk: Talk
 
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        return tuple(model.shape.name for model in self.models if model.on_host)
+
     def sizes(self) -> Iterator[int]:
         """Micro-batches to try, halving from the largest allowed down to the longest row, as running out does."""
         longest = max(sum(lengths(model.shape, self.settings, self.talk)) for model in self.models)
@@ -198,7 +206,7 @@ class _Situation:
             together = 1 if self.settings.adapter.kind == "none" else -(-count // models)
             working = self.memories(size, checkpointing, together) if together > 1 else dealt
             alike.append(_AlikeProcesses(processes, dealt, working))
-        return tuple(_parts(alike, self.settings, self.device))
+        return tuple(_parts(alike, self.settings, self.device, self.on_host))
 
     def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:
         return [
@@ -234,44 +242,68 @@ class _AlikeProcesses(NamedTuple):
         return max(max(memory.generation, memory.update) for memory in self.working) - self.generation
 
 
-def _parts(alike: Sequence[_AlikeProcesses], settings: Settings, device: DeviceMemory) -> Iterator[Part]:
-    """Yields the lines of a plan, those of one node being the largest model's."""
-    largest = max((memory for one in alike for memory in one.nodes), key=lambda memory: memory.peak)
+def _total(alike: Sequence[_AlikeProcesses], of_process: Callable[[_AlikeProcesses], int]) -> int:
+    return sum(one.processes * of_process(one) for one in alike)
 
-    def total(of_process: Callable[[_AlikeProcesses], int]) -> int:
-        return sum(one.processes * of_process(one) for one in alike)
 
-    def of_nodes(need: Callable[[NodeMemory], int]) -> int:
-        return total(lambda one: sum(map(need, one.nodes)))
+def _of_nodes(alike: Sequence[_AlikeProcesses], need: Callable[[NodeMemory], int]) -> int:
+    return _total(alike, lambda one: sum(map(need, one.nodes)))
+
+
+def _largest(alike: Sequence[_AlikeProcesses]) -> NodeMemory:
+    return max((memory for one in alike for memory in one.nodes), key=lambda memory: memory.peak)
+
+
+def _parts(
+    alike: Sequence[_AlikeProcesses], settings: Settings, device: DeviceMemory, on_host: Sequence[str]
+) -> Iterator[Part]:
+    """Yields the lines of a plan; one node is the largest on the device, and models `on_host` compute in its host."""
+    on_device = _only(alike, lambda node: node.model not in on_host)
+    yield from _computing(on_device, settings, is_gpu=device.is_gpu)
+    for part in _computing(_only(alike, lambda node: node.model in on_host), settings, is_gpu=False):
+        yield replace(part, one=0, on_host=True)
+    largest, processes = _largest(on_device or alike), _total(alike, lambda one: 1)
 
     def kept(title: str) -> int:
-        return of_nodes(lambda node: node.kept.get(title, 0))
+        return _of_nodes(alike, lambda node: node.kept.get(title, 0))
 
-    if largest.base:
-        bases = total(lambda one: sum({node.model: node.base for node in one.nodes}.values()))
-        yield Part(name="frozen base", one=largest.base, all=bases)
-    for name in _RESIDENT:
-        if one_node := getattr(largest, name):
-            yield Part(name=name, one=one_node, all=of_nodes(attrgetter(name)))
-    if largest.buffers:
-        buffers = total(lambda one: sum(memory.buffers for memory in one.working))
-        yield Part(name="static buffers", one=largest.buffers, all=buffers)
-    lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
-    beyond = attrgetter("beyond")
-    update = max(map(beyond, alike)) if lease else total(beyond)
-    yield Part(name="generation", one=largest.generation, all=total(attrgetter("generation")))
-    yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
-    processes = total(lambda one: 1)
-    if device.is_gpu:
-        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
-    on_host = [
+    always_on_host = [
         ("process", PROCESS + COMMON, processes * PROCESS + COMMON),
         ("scorer", largest.scorers, processes * largest.scorers),
         *((title, one_node, kept(title)) for title, one_node in largest.kept.items()),
-        ("checkpoint copy", largest.snapshot, of_nodes(attrgetter("snapshot"))),
+        ("checkpoint copy", largest.snapshot, _of_nodes(alike, attrgetter("snapshot"))),
     ]
-    for name, one_node, all_nodes in on_host:
+    for name, one_node, all_nodes in always_on_host:
         yield Part(name=name, one=one_node, all=all_nodes, on_host=device.is_gpu)
+
+
+def _only(alike: Sequence[_AlikeProcesses], chosen: Callable[[NodeMemory], bool]) -> list[_AlikeProcesses]:
+    """Returns the processes that have chosen nodes, with these alone."""
+    left = [one._replace(nodes=[*filter(chosen, one.nodes)], working=[*filter(chosen, one.working)]) for one in alike]
+    return [one for one in left if one.nodes]
+
+
+def _computing(alike: Sequence[_AlikeProcesses], settings: Settings, *, is_gpu: bool) -> Iterator[Part]:
+    """Yields the lines of what nodes hold where they compute."""
+    if not alike:
+        return
+    largest = _largest(alike)
+    if largest.base:
+        bases = _total(alike, lambda one: sum({node.model: node.base for node in one.nodes}.values()))
+        yield Part(name="frozen base", one=largest.base, all=bases)
+    for name in _RESIDENT:
+        if one_node := getattr(largest, name):
+            yield Part(name=name, one=one_node, all=_of_nodes(alike, attrgetter(name)))
+    if largest.buffers:
+        buffers = _total(alike, lambda one: sum(memory.buffers for memory in one.working))
+        yield Part(name="static buffers", one=largest.buffers, all=buffers)
+    lease = settings.device_lease == "on" or (settings.device_lease == "auto" and is_gpu)
+    beyond = attrgetter("beyond")
+    update = max(map(beyond, alike)) if lease else _total(alike, beyond)
+    yield Part(name="generation", one=largest.generation, all=_total(alike, attrgetter("generation")))
+    yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
+    if is_gpu:
+        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=_total(alike, lambda one: CUDA_CONTEXT))
 
 
 def _usable(free: int) -> int:

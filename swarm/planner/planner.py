@@ -51,15 +51,18 @@ def make_plan(
     Raises:
         ModelError: the size of a model, or the memory of the device, cannot be known.
     """
-    device = device or device_memory(suited_device(settings.device, settings.model))
-    models = [sized_model(name, settings, device) for name in settings.model[:nodes]]
+    names = settings.model[:nodes]
+    device = device or device_memory(suited_device(settings.device, names))
+    models = [sized_model(name, settings, device) for name in names]
     return choose(models, settings, device, nodes=nodes, processes=processes, talk=talk)
 
 
 def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedModel:
-    """Returns what a plan must know of a model. Raises ModelError if it cannot be known."""
+    """Returns what a plan for a device must know of a model. Raises ModelError if it cannot be known."""
     shape = model_shape(name, hub_token=settings.hub_token)
-    return SizedModel(shape, footprint(shape, settings, bf16=computes_in_half(settings, device)))
+    on_host = device.is_gpu and suited_device(settings.device, (name,)) == "cpu"
+    bf16 = computes_in_half(settings, device.host if on_host else device)
+    return SizedModel(shape, footprint(shape, settings, bf16=bf16), on_host)
 
 
 def plan_for(settings: Settings, nodes: int, processes: int | None, talk: Talk = ONE_TURN) -> Plan | None:

@@ -68,7 +68,11 @@ def all_embedded(models: Iterable[str]) -> bool:
 
 def suited_device(named: str | None, models: Iterable[str]) -> str | None:
     """Returns the device that computes; None: the first GPU, if there is one. Where none is named, embedded models take
-    the CPU: a GPU would wait for each next operation of models so small."""
+    the CPU: a GPU would wait for each next operation of models so small.
+
+    Args:
+        models: the one that a node trains; of several nodes: `cpu` only if all of them compute there.
+    """
     return "cpu" if named is None and all_embedded(models) else named
 
 

@@ -64,6 +64,32 @@ def test_a_device_that_is_not_here_is_planned_for(tmp_path: Path, asked: list[st
     assert any(line.startswith("fits: 8 nodes on a GPU of 16GB need ") and "of its host" in line for line in lines)
 
 
+def test_beside_a_gpu_embedded_models_are_planned_on_the_cpu_and_all_others_on_the_gpu(
+    asked: list[str], typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = DeviceMemory(device="cuda:0", free=10**11, total=10**11, host_free=10**11)
+    monkeypatch.setattr(planner, "device_memory", lambda _: gpu)
+    monkeypatch.setattr("swarm.cli.plan.problems", lambda _: [])  # the weights are not there
+    monkeypatch.setattr("swarm.cli.plan.can_fork", lambda _: False)
+    words = ["plan", "--model", f"tiny-2-qwen2,{asked[2]}", "--nodes", "4"]
+    lines = typed(*words).out.splitlines()
+    assert lines[0] == f"4 nodes of {asked[2]} on cuda:0 and tiny-2-qwen2 on the CPU, one process each"
+    weights = [line.split() for line in lines if line.startswith("weights")]
+    assert weights == [["weights", "2.0", "GB", "4.0", "GB"], ["weights", "(host)", "0", "B", "6.9", "MB"]]
+    assert any(": 4 nodes on cuda:0 and the CPU need " in line and "of the host's 100 GB" in line for line in lines)
+    assert json.loads(typed(*words, "--json").out)["on_host"] == ["tiny-2-qwen2"]
+    assert json.loads(typed(*words, "--device", "cuda", "--json").out)["on_host"] == []
+
+
+def test_embedded_models_are_planned_on_the_cpu_of_a_machine_elsewhere_unless_a_device_is_named(typed: Typed) -> None:
+    planned = typed("plan", "--device-memory", "16GB", "--nodes", "2")
+    assert planned.out.startswith("2 nodes of tiny-2-qwen2 on the CPU of a machine with 16GB,")
+    assert "because embedded models compute on the CPU. --device cuda (SWARM_DEVICE) plans a GPU" in planned.err
+    named = typed("plan", "--device-memory", "16GB", "--nodes", "2", "--device", "cuda")
+    assert named.out.startswith("2 nodes of tiny-2-qwen2 on a GPU of 16GB,")
+    assert named.err == ""
+
+
 def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
     tmp_path: Path, asked: list[str], typed: Typed
 ) -> None:

@@ -14,10 +14,11 @@ from swarm.config import Settings, load_settings
 from swarm.errors import ModelError
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory, far_device
-from swarm.planner.node_memory import SizedModel
-from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose, in_processes
+from swarm.planner.node_memory import SCORER, SizedModel
+from swarm.planner.plan import COMMON, CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose, in_processes
 from swarm.planner.planner import Remedy, sized_model
 from swarm.policy.embedded import EMBEDDED
+from swarm.policy.settings import loading_options
 from tests.unit.planner.factories import ADAPTED, QWEN
 
 GB = 10**9
@@ -147,6 +148,25 @@ def test_models_are_dealt_out_in_turn() -> None:
     assert part(plan(10, *models, nodes=3), "optimizer") == 2 * first + second
     alone = plan(10, *models, nodes=1)
     assert (alone.models, part(alone, "optimizer")) == (("tiny-2-qwen2",), first)
+
+
+@pytest.mark.parametrize("named", [None, "cpu", "cuda"])
+def test_beside_a_gpu_a_model_is_planned_where_its_node_loads_it(named: str | None) -> None:
+    node = Settings(model=EMBEDDED[:1], device=named)
+    loaded = loading_options(node)["device"]
+    assert sized_model(EMBEDDED[0], node, device(10)).on_host is (loaded == "cpu")
+
+
+@pytest.mark.parametrize(("processes", "shared"), [(None, COMMON), (1, COMMON + PROCESS + SCORER)])
+def test_models_that_compute_on_the_cpu_beside_a_gpu_take_memory_of_the_host_alone(
+    processes: int | None, shared: int
+) -> None:
+    small = embedded("tiny-2-qwen2")
+    mixed = plan(500, small, QWEN, nodes=2, processes=processes)
+    on_gpu, on_cpu = plan(500, QWEN), plan(500, small._replace(on_host=False), gpu=False)
+    assert (mixed.on_host, on_gpu.on_host, on_cpu.on_host) == (("tiny-2-qwen2",), (), ())
+    assert mixed.needed == on_gpu.needed
+    assert mixed.host_needed == on_gpu.host_needed + on_cpu.needed - shared
 
 
 def adapted(free: float, nodes: int, *, processes: int | None, gpu: bool = True, **settings: Any) -> Plan:
