@@ -7,7 +7,7 @@
 cosmic-ray makes the mutants. A site is a place in the code with one kind of change; sites are drawn by the seed, then
 one change of each. Coverage with one context per test says which tests run the mutated line; these run with -x. Where
 no test runs the line itself (it runs on import, or in a child), all tests of the room do.
-A mutant is caught when a test fails, cannot be collected, or takes ten times its time and a minute. Results are written
+A mutant is caught when a test fails, cannot be collected, or takes four times its time and half a minute. Results are written
 to build/mutants/ROOM.jsonl one by one; a later call goes on there. `--again` repeats the mutants that survived, on the
 code and tests as they are now.
 """
@@ -196,7 +196,7 @@ def outcome(tree: Path, room: str, mutant: Mutant, covering: Covering) -> dict[s
     start = time.monotonic()
     try:
         command = command_of(room, "-x")[: -len(ROOMS[room][1])] + files
-        status = run(tree, command, 10 * usual + 60, tree / "mutants.log", MUTANTS_SPARED=str(spared)) if tests else 0
+        status = run(tree, command, 4 * usual + 30, tree / "mutants.log", MUTANTS_SPARED=str(spared)) if tests else 0
     finally:
         path.write_text(source, "utf-8")
     how = {0: "survived", None: "caught by time"}.get(status, "caught")
