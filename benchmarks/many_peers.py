@@ -10,6 +10,7 @@ A node looks at the place every second, so rounds must take equally long to be c
 of a second for 1,000 files, take --seconds for a round whatever their number.
 
     python -m benchmarks.many_peers --peers 10 100 1000 --rounds 40
+    python -m benchmarks.many_peers --peers 10 100 1000 --rounds 15 --seconds 30 --bucket    # over S3, on loopback
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
 from benchmarks.processes import processor_seconds, proportional_memory, tree
@@ -35,6 +37,7 @@ from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
 from swarm.node.sharing.admission import AssignedQuestions
 from swarm.records.files import read_state
+from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.gym.family import GYM
@@ -42,7 +45,8 @@ from swarm.tasks.universe import Universe
 from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
-from swarm.wire.messages import PeerFile, PolicyInfo, RewardFile
+from swarm.wire.messages import MetricsRow, PeerFile, PolicyInfo, RewardFile
+from tests.engines.s3_servers import BUCKET, CREDENTIALS, moto
 
 TASK = "basic_arithmetic"
 LOCAL, EXTERNAL, GENERATIONS = 4, 4, 4
@@ -57,12 +61,14 @@ WARM_UP = 5
 class Publishers:
     """Peers that generate nothing: half of their groups have one right answer among the four."""
 
-    def __init__(self, run: Run, settings: Settings, count: int) -> None:
+    def __init__(self, run: Run, settings: Settings, count: int, writers: ThreadPoolExecutor) -> None:
         self._run = run
+        self._writers = writers
         self._assigned = AssignedQuestions(settings.seed, Universe.of((TASK,), settings.profile))
         self._names = [f"peer-{number:05}" for number in range(count)]
         self._beats = itertools.count(1)
         self._began = time.time()
+        self.beats_every = settings.cadence.heartbeat_interval if settings.sparing else 5.0
         QUESTIONS.prepare()
 
     def beat(self) -> None:
@@ -76,14 +82,16 @@ class Publishers:
                 last_seen=time.time(),
                 incarnation=name,
                 model="nothing",
-                heartbeat_interval=5.0,
+                heartbeat_interval=self.beats_every,
             )
             self._put(keys.peer(name), encode(peer))
 
     def publish(self, key: RoundKey) -> None:
+        put = []
         for name in self._names:
             file = to_rollout_file(self._groups(name, key), name, key, time.time(), PolicyInfo(model="nothing"))
-            self._put(keys.rollout(key, name), encode(file))
+            put.append(self._put(keys.rollout(key, name), encode(file)))
+        wait(put)  # a reward says that the groups are there
         for name in self._names:
             reward = RewardFile(round=key.round, stage=key.stage, reward=0.1, peer_id=name, submitted_at=time.time())
             self._put(keys.reward(key, name), encode(reward))
@@ -100,17 +108,18 @@ class Publishers:
             groups.append(ScoredGroup(group, rewards, (True,) * GENERATIONS))
         return groups
 
-    def _put(self, key: str, data: bytes) -> None:
-        self._run.store.put(key, data, durable=False)
+    def _put(self, key: str, data: bytes) -> Future[None]:
+        return self._writers.submit(self._run.store.put, key, data, durable=False)
 
 
 def publish_for_ever(path: str, count: int, seconds: float) -> None:
     """Until it is killed: each round that opens is published, and takes so long at least."""
     settings = Settings(path=path, experiment=EXPERIMENT)
     run = open_place(path).open(EXPERIMENT, writer="publishers")
-    publishers, done, beaten, published = Publishers(run, settings, count), -1, 0.0, 0.0
+    writers = ThreadPoolExecutor(16 if settings.sparing else 1)  # in a folder one after the other, as measured before
+    publishers, done, beaten, published = Publishers(run, settings, count, writers), -1, 0.0, 0.0
     while True:
-        if time.monotonic() - beaten > 5.0:
+        if time.monotonic() - beaten > publishers.beats_every:
             publishers.beat()
             beaten = time.monotonic()
         try:
@@ -121,14 +130,14 @@ def publish_for_ever(path: str, count: int, seconds: float) -> None:
             published = time.monotonic()
             publishers.publish(RoundKey(state.round, state.stage))
             done = state.round
-        time.sleep(0.02)
+        time.sleep(0.5 if settings.sparing else 0.02)
 
 
 # ── the measured node ───────────────────────────────────────────────────────────────────────────────────────────────
-def measure(path: Path, peers: int, rounds: int, sampler: str, seconds: float) -> dict[str, Any]:
-    """One swarm, from nothing."""
+def measure(place: str, logs: Path, peers: int, rounds: int, sampler: str, seconds: float) -> dict[str, Any]:
+    """One swarm, from nothing; `logs`: folder for what its nodes say."""
     environment = os.environ | {
-        "SWARM_PATH": str(path),
+        "SWARM_PATH": place,
         "EXPERIMENT_NAME": EXPERIMENT,
         "MAX_ROUNDS": str(rounds),
         "NUM_TRAIN_SAMPLES": str(LOCAL),
@@ -138,57 +147,67 @@ def measure(path: Path, peers: int, rounds: int, sampler: str, seconds: float) -
         "SWARM_MAX_PEERS": str(max(256, peers)),
         "SWARM_SAMPLER": sampler,
         "SWARM_EXPECTED_WORKERS": str(peers + 1),
+        "COORDINATOR_ROUND_INTERVAL": str(60 + 2 * seconds),
         "CHECKPOINT_INTERVAL": "0",
         "OMP_NUM_THREADS": "1",
     }
     node = [sys.executable, "-m", "swarm", "node", "--node-id"]
-    publisher = multiprocessing.get_context("spawn").Process(target=publish_for_ever, args=(str(path), peers, seconds))
-    with (path / "coordinator.log").open("wb") as said, (path / "worker.log").open("wb") as told:
+    publisher = multiprocessing.get_context("spawn").Process(target=publish_for_ever, args=(place, peers, seconds))
+    with (logs / "coordinator.log").open("wb") as said, (logs / "worker.log").open("wb") as told:
         coordinator = subprocess.Popen(
             [*node, "clock", "--role", "coordinator"], env=environment, stdout=said, stderr=said
         )
         publisher.start()
         worker = subprocess.Popen([*node, "measured"], env=environment, stdout=told, stderr=told)
         try:
-            return _watch(path, worker, coordinator)
+            spent = _watch(worker, coordinator)
         finally:
             publisher.kill()
             for process in (worker, coordinator):
                 process.kill()
                 process.wait()
+    run = open_place(place).open(EXPERIMENT, writer="reader")
+    return _figures(read_metrics(run)["measured"], spent)
 
 
-def _watch(path: Path, worker: subprocess.Popen[bytes], coordinator: subprocess.Popen[bytes]) -> dict[str, Any]:
-    log = path / "experiments" / EXPERIMENT / "logs" / "measured" / "metrics.jsonl"
-    spent: list[tuple[int, float, float, int]] = []
+class Spent(NamedTuple):
+    """Processor seconds of worker and coordinator so far, and bytes of the worker's memory, at a moment of the wall
+    clock."""
+
+    at: float
+    worker: float
+    coordinator: float
+    memory: int
+
+
+def _watch(worker: subprocess.Popen[bytes], coordinator: subprocess.Popen[bytes]) -> list[Spent]:
+    spent = []
     while worker.poll() is None:
-        rows = log.read_bytes().count(b"\n") if log.exists() else 0
-        if rows and (not spent or rows > spent[-1][0]):
-            spent.append(
-                (
-                    rows,
-                    processor_seconds(worker.pid),
-                    processor_seconds(coordinator.pid),
-                    proportional_memory(tree(worker.pid)),
-                )
-            )
-        time.sleep(0.05)
-    rows = [msgspec.json.decode(line) for line in log.read_bytes().splitlines()][WARM_UP:]
-    counted = [one for one in spent if one[0] >= WARM_UP]
-    between, quarter = counted[-1][0] - counted[0][0], max(1, len(counted) // 4)
+        memory = proportional_memory(tree(worker.pid))
+        spent.append(Spent(time.time(), processor_seconds(worker.pid), processor_seconds(coordinator.pid), memory))
+        time.sleep(0.1)
+    return spent
+
+
+def _figures(rows: list[MetricsRow], spent: list[Spent]) -> dict[str, Any]:
+    """Per round, of the rounds after the first WARM_UP."""
+    begin, end = rows[WARM_UP - 1].timestamp, rows[-2].timestamp  # the last round holds the end of the node, too
+    counted, between = [one for one in spent if begin <= one.at <= end], len(rows) - WARM_UP - 1
+    first, last = counted[0], counted[-1]
+    rows, quarter = rows[WARM_UP:], max(1, len(counted) // 4)
     quarters = [counted[start : start + quarter] for start in range(0, 4 * quarter, quarter)]
     return {
         "rounds": len(rows),
-        "processor_seconds": (counted[-1][1] - counted[0][1]) / between,
-        "coordinator_processor_seconds": (counted[-1][2] - counted[0][2]) / between,
-        "bytes_fetched": statistics.fmean(row["bytes_fetched"] for row in rows),
-        "peers_heard": statistics.median(row["peers_heard"] for row in rows),
-        "pool_groups": statistics.median(row["pool_groups"] for row in rows),
-        "pool_examined": statistics.fmean(row.get("pool_examined", row["pool_groups"]) for row in rows),
-        "external_groups": statistics.fmean(row["external_groups"] for row in rows),
-        "seconds_round": statistics.median(row["seconds_round"] for row in rows),
-        "memory_of_each_quarter_mb": [statistics.median(one[3] for one in quarter) / 2**20 for quarter in quarters],
-        "memory_most_mb": max(one[3] for one in counted) / 2**20,
+        "processor_seconds": (last.worker - first.worker) / between,
+        "coordinator_processor_seconds": (last.coordinator - first.coordinator) / between,
+        "bytes_fetched": statistics.fmean(row.bytes_fetched for row in rows),
+        "peers_heard": statistics.median(row.peers_heard for row in rows),
+        "pool_groups": statistics.median(row.pool_groups for row in rows),
+        "pool_examined": statistics.fmean(row.pool_examined for row in rows),
+        "external_groups": statistics.fmean(row.external_groups for row in rows),
+        "seconds_round": statistics.median(row.seconds_round for row in rows),
+        "memory_of_each_quarter_mb": [statistics.median(one.memory for one in part) / 2**20 for part in quarters],
+        "memory_most_mb": max(one.memory for one in counted) / 2**20,
     }
 
 
@@ -200,15 +219,27 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="that a round takes at least")
     parser.add_argument("--sampler", nargs="+", default=["uniform"], help="`whole-pool`: all is examined, as before")
     parser.add_argument("--path", type=Path, help="folder to measure in (default: a temporary one)")
+    parser.add_argument("--bucket", action="store_true", help="over moto's S3 server (`make .venv-servers/.installed`)")
     arguments: argparse.Namespace = parser.parse_args()
     found: dict[str, dict[str, Any]] = {}
     pace = 0.0 if arguments.quick else arguments.seconds
     for sampler, peers in itertools.product(arguments.sampler, arguments.peers):
-        with tempfile.TemporaryDirectory(dir=arguments.path) as folder:
-            name = f"{sampler}, {peers} peers"
-            found[name] = measure(Path(folder), peers, 8 if arguments.quick else arguments.rounds, sampler, pace)
+        with tempfile.TemporaryDirectory(dir=arguments.path) as folder, _bucket(arguments.bucket) as bucket:
+            name, rounds = f"{sampler}, {peers} peers", 8 if arguments.quick else arguments.rounds
+            found[name] = measure(bucket or folder, Path(folder), peers, rounds, sampler, pace)
             print(name, json.dumps(found[name]), flush=True)
-    keep("many_peers", found, arguments)
+    keep("many_peers_bucket" if arguments.bucket else "many_peers", found, arguments)
+
+
+@contextmanager
+def _bucket(asked: bool) -> Iterator[str]:
+    """An empty bucket on loopback; nothing where none is asked for."""
+    if not asked:
+        yield ""
+        return
+    os.environ.update(CREDENTIALS)
+    with moto() as port:
+        yield f"s3://{BUCKET}/place?endpoint=http://127.0.0.1:{port}"
 
 
 if __name__ == "__main__":
