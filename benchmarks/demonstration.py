@@ -15,6 +15,7 @@ import argparse
 import os
 import resource
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -47,12 +48,17 @@ def measure(checkout: Path, folder: Path, flags: list[str]) -> dict[str, Any]:
         raise SystemExit(f"{' '.join(up)} ended with {running.returncode} in {checkout}")
     logs = sorted((folder / "experiments" / "demo" / "logs").glob("*/metrics.jsonl"))
     rows = {log.parent.name: [msgspec.json.decode(line) for line in log.read_bytes().splitlines()] for log in logs}
+    rounds = max(of_node[-1]["timestamp"] for of_node in rows.values()) - min(
+        of_node[0]["timestamp"] - of_node[0]["seconds_round"] for of_node in rows.values()
+    )
+    lags = [lag for of_node in rows.values() for row in of_node for lag in row["publish_to_pool"]]
     return {
         "seconds": seconds,
         "processor_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "peak_memory_mb": most / 2**20,
-        "seconds_of_rounds": max(of_node[-1]["timestamp"] for of_node in rows.values())
-        - min(of_node[0]["timestamp"] - of_node[0]["seconds_round"] for of_node in rows.values()),
+        "seconds_of_rounds": rounds,
+        "seconds_of_start": seconds - rounds,
+        "publish_to_pool_ms": 1000 * statistics.median(lags) if lags else 0.0,
         "cumulative_rewards": {node: of_node[-1]["cumulative_reward"] for node, of_node in rows.items()},
     }
 
@@ -76,7 +82,10 @@ def main() -> None:
                     one = measure(checkout, Path(folder), flags)
                 found.setdefault(checkout.resolve().name, []).append(one)
                 print(checkout, one, flush=True)
-    told = ("seconds", "processor_seconds", "seconds_of_rounds", "peak_memory_mb")
+    told = (
+        *("seconds", "processor_seconds", "seconds_of_rounds", "seconds_of_start", "peak_memory_mb"),
+        "publish_to_pool_ms",
+    )
     figures: dict[str, Any] = {
         tree: {name: summary(run[name] for run in runs) for name in told}
         | {"cumulative_rewards": [run["cumulative_rewards"] for run in runs]}
