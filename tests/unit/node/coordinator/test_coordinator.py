@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
+from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError, StoreError
 from swarm.node.base import looking
 from swarm.node.base.clock_belief import believed_state
 from swarm.node.base.presence import Presence
@@ -21,7 +22,9 @@ from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.finished import NO_REWARDS
 from swarm.records.liveness import ACTIVE, STANDBY, STOPPED, Liveness
+from swarm.store.run import Run
 from swarm.types import RoundKey
+from swarm.wire import keys
 from tests.adversaries import coordination
 from tests.layout import Layout
 from tests.patience import PATIENCE
@@ -237,6 +240,26 @@ async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(lay
     assert (codes, state.round, state.finished) == ([0], rounds, True)
     assert [told.count(event) for event in ("state.unwritable", "heartbeat.failed", "state.writable")] == [1, 1, 1]
     assert opened(logs) == [*range(rounds)]
+
+
+async def test_a_state_that_cannot_be_written_is_tried_again_at_the_next_look_and_not_at_once(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+    usual = Run.put_sealed
+
+    def put(run: Run, key: str, data: bytes, durable: bool = True) -> None:
+        if key != keys.STATE:
+            return usual(run, key, data, durable)
+        tried.append(SYSTEM_CLOCK.monotonic())
+        raise StoreError("no room for it")
+
+    monkeypatch.setattr(Run, "put_sealed", put)
+    make_ghost(layout, "bob")
+    apart: dict[str, Any] = {"reconcile_interval": 0.3, "heartbeat_interval": 0.3, "liveness_timeout": 60.0}
+    async with running(make_coordinator(layout, watch="off", **apart)):
+        await until(lambda: len(tried) >= 4)
+    assert min(later - earlier for earlier, later in pairwise(tried)) > 0.1
 
 
 async def test_a_link_where_rewards_should_lie_does_not_stop_the_clock(layout: Layout, tmp_path: Path) -> None:
