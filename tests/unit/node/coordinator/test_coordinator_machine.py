@@ -207,7 +207,8 @@ where workers are expected the round waits for it, and names it [expected=3]
 
 an open round whose workers all died waits until they are back [expected=nobody]
     {PLAYED}
-    121 submitted=a coming=abc before=abc; 420 live=a submitted=a coming=bc before=abc: waits
+    121 submitted=a coming=abc before=abc; 122 live=a submitted=a before=abc: waits
+    420 live=a submitted=a coming=bc before=abc: waits
     450 live=abc submitted=a before=abc; 454 live=abc submitted=abc before=abc: all_submitted 6
 
 who comes new to a round that all have left waits for nobody [expected=nobody]
