@@ -7,9 +7,9 @@
 cosmic-ray makes the mutants. A site is a place in the code with one kind of change; sites are drawn by the seed, then
 one change of each. Coverage with one context per test says which tests run the mutated line; these run with -x. Where
 no test runs the line itself (it runs on import, or in a child), all tests of the room do.
-A mutant is caught when a test fails, cannot be collected, or takes four times its time and half a minute. Results are written
-to build/mutants/ROOM.jsonl one by one; a later call goes on there. `--again` repeats the mutants that survived, on the
-code and tests as they are now.
+A mutant is caught when a test fails, cannot be collected, or takes four times its time and half a minute. Results are
+written to build/mutants/ROOM.jsonl one by one; a later call goes on there. `--again` repeats the mutants that survived,
+on the code and tests as they are now.
 """
 
 from __future__ import annotations
