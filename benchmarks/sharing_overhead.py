@@ -30,7 +30,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -48,6 +49,7 @@ from swarm.logs import configure_logging
 from swarm.node.base.presence import Presence
 from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context, node_log
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import EMBEDDED, suited_learning_rate
 from swarm.policy.policy import load_policy
@@ -57,9 +59,10 @@ from swarm.records.rows import read_metrics
 from swarm.store.base import Store
 from swarm.store.place import open_place
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.tasks.scoring import QuestionRequest, Scorer
+from swarm.tasks.scoring import Scorer
 from swarm.tasks.universe import Universe
 from swarm.types import (
+    Bill,
     Completion,
     Dialogue,
     Policy,
@@ -77,6 +80,7 @@ from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile
 
 WORKER, PEER = "worker", "peer"
 GROUPS, GROUP_SIZE = 4, 8
+PEER_GROUPS = 8
 WARM_UP_ROUNDS = 2
 MAX_NEW_TOKENS = {"tiny-qwen2": 24, "random-28m": 24}
 Result = TypeVar("Result")
@@ -102,6 +106,17 @@ class Recorder:
     @property
     def tokenizer(self) -> str:
         return self.policy.tokenizer
+
+    @property
+    def bill(self) -> Bill | None:
+        return self.policy.bill
+
+    @property
+    def repeats(self) -> bool:
+        return self.policy.repeats
+
+    def has_room(self, prompt: str) -> bool:
+        return self.policy.has_room(prompt)
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
@@ -162,14 +177,14 @@ def replayed(recorder: Recorder, policy: Policy) -> Recorder:
 
 async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
     """A worker's whole life, with a peer that has done everything before; its measured rounds."""
-    with _coordinator(settings) as coordinator:
+    with _coordinator(settings):
         async with Scorer() as scorer, anyio.create_task_group() as tasks:
-            groups = await _peer_groups(scorer)
+            groups = await _peer_groups(scorer, settings)
             ctx = make_context(settings, PEER)
             peer = Presence(ctx, "worker", status=ACTIVE)
             await peer.register()
             tasks.start_soon(peer.keep_beating)
-            tasks.start_soon(_be_done, ctx.run.store, groups, settings.max_rounds)
+            tasks.start_soon(_be_done, ctx.run.store, groups)
             with compute_thread() as thread:
                 executor = ComputeExecutor(time.monotonic, thread)
                 worker = Worker(
@@ -181,7 +196,6 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
                 )
                 await worker.run()
             tasks.cancel_scope.cancel()
-        coordinator.terminate()
     return [
         row
         for row in read_metrics(open_place(settings.shared_folder).open(settings.experiment))[WORKER]
@@ -189,34 +203,45 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
     ]
 
 
-def _coordinator(settings: Settings) -> subprocess.Popen[bytes]:
+@contextmanager
+def _coordinator(settings: Settings) -> Iterator[None]:
     own = replace(settings, role="coordinator", node_id="coordinator")
     environment = without_settings(os.environ) | own.as_environment()
     command = [sys.executable, "-m", "services.coordinator"]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    coordinator = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        coordinator.terminate()
+        coordinator.wait()
 
 
-async def _peer_groups(scorer: Scorer) -> list[ScoredGroup]:
-    """Eight informative groups, half of the answers right."""
-    requests = [QuestionRequest(task, "tiny", 7) for task in SAPO_TASKS if task != "propositional_logic"]
-    questions = await scorer.make(requests)
-    return [
-        ScoredGroup(
-            RolloutGroup(PEER, 0, 0, slot, question, _answers(str(question.answer))),
-            rewards=(1.0, 0.0) * (GROUP_SIZE // 2),
-            answered=(True,) * GROUP_SIZE,
+async def _peer_groups(scorer: Scorer, settings: Settings) -> list[list[ScoredGroup]]:
+    """Of each round the groups that are drawn for the peer, half of their answers right."""
+    assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, settings.profile))
+    found = []
+    for round_ in range(settings.max_rounds):
+        questions = await scorer.make(assigned.questions(PEER, RoundKey(round_), PEER_GROUPS))
+        found.append(
+            [
+                ScoredGroup(
+                    RolloutGroup(PEER, round_, 0, slot, question, _answers(str(question.answer))),
+                    rewards=(1.0, 0.0) * (GROUP_SIZE // 2),
+                    answered=(True,) * GROUP_SIZE,
+                )
+                for slot, question in enumerate(questions)
+            ]
         )
-        for slot, question in enumerate(questions)
-    ]
+    return found
 
 
-async def _be_done(store: Store, groups: list[ScoredGroup], rounds: int) -> None:
+async def _be_done(store: Store, groups: list[list[ScoredGroup]]) -> None:
     """Rollouts and reward of every round, as soon as the first is open: before it, they would be taken for history."""
     while store.stat(keys.STATE) is None:  # noqa: ASYNC110  another process makes it
         await anyio.sleep(0.02)
-    for round_ in range(rounds):
+    for round_, of_round in enumerate(groups):
         key = RoundKey(round_)
-        rollouts = to_rollout_file(groups, PEER, key, time.time(), PolicyInfo(model="recorded"))
+        rollouts = to_rollout_file(of_round, PEER, key, time.time(), PolicyInfo(model="recorded"))
         reward = RewardFile(round=round_, stage=0, reward=0.5, peer_id=PEER, submitted_at=time.time())
         store.put(keys.rollout(key, PEER), encode(rollouts), durable=False)
         store.put(keys.reward(key, PEER), encode(reward), durable=False)
