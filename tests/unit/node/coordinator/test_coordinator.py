@@ -25,10 +25,11 @@ from swarm.records.liveness import ACTIVE, STANDBY, STOPPED, Liveness
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
+from swarm.wire.codec import encode
 from tests.adversaries import coordination
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.node.factories import make_ghost, put, put_reward, put_state, run_of, there
+from tests.unit.node.factories import make_ghost, make_peer, put, put_reward, put_state, run_of, there
 from tests.unit.node.nodes import (
     beating,
     make_context,
@@ -305,6 +306,42 @@ async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_
             await until(lambda: status_of(layout, "clock") == ACTIVE)
             with pytest.raises(DuplicateNodeError, match="--standby"):
                 await make_coordinator(layout, "another").run()
+
+
+def test_a_clock_that_is_further_is_doubted_for_three_beats_and_not_again_for_four_timeouts(layout: Layout) -> None:
+    now = [0.0]
+    times = replace(SYSTEM_CLOCK, monotonic=lambda: now[0])
+    ctx = make_context(layout, "clock", times=times, heartbeat_interval=2.0, liveness_timeout=10.0)
+    observer = Observer(ctx, Presence(ctx, "coordinator"), Liveness(10.0))
+    put_state(layout, round=5, updated_by="other")
+    doubted = {}
+    for now[0] in (100.0, 105.9, 106.0, 139.9, 140.1, 146.0, 146.2):
+        assert observer.state(RoundKey(0)) is None
+        doubted[now[0]] = observer.in_doubt
+    assert [at for at, doubt in doubted.items() if doubt] == [100.0, 105.9, 140.1, 146.0]
+
+
+@pytest.mark.parametrize(("seen", "says"), [(True, 5), (True, 4), (False, 5)])
+def test_a_further_clock_of_one_that_has_ended_counts_if_it_was_seen_to_live_and_says_that_it_came_there(
+    layout: Layout, seen: bool, says: int
+) -> None:
+    now = [0.0]
+    times = replace(SYSTEM_CLOCK, monotonic=lambda: now[0])
+    ctx = make_context(layout, "clock", times=times, heartbeat_interval=1.0, liveness_timeout=10.0)
+    observer = Observer(ctx, Presence(ctx, "coordinator"), Liveness(10.0))
+    put_state(layout, round=5, updated_by="other")
+    put_reward(layout, RoundKey(4), "bob")
+
+    def other(status: str) -> None:
+        peer = make_peer("other", node_role="coordinator", status=status, beat=int(now[0]), round=says)
+        put(layout.peer_file("other"), encode(peer))
+
+    for now[0] in range(20 if seen else 0):
+        other(ACTIVE)
+        observer.look(RoundKey(0))
+    other(STOPPED)
+    observer.look(RoundKey(0))
+    assert (observer.state(RoundKey(0)) is not None) == (seen and says == 5)
 
 
 async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Layout) -> None:
