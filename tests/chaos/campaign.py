@@ -162,17 +162,21 @@ class Campaign:
                 process.start()
 
     def _let_finish(self, patience: float) -> None:
-        """Everybody comes back; then a coordinator with a last round takes over from the endless one."""
+        """Everybody comes back and is at work; then a coordinator with a last round takes over from the endless one."""
         say("no more kills: everybody comes back, and the swarm is to finish")
+        deadline = time.monotonic() + patience
         for process in self.processes:
             process.start_at = 0.0
         self._rest(0.0)
+        while (
+            any(worker.phases.now() in (STARTING, REDOING) for worker in self.workers) and time.monotonic() < deadline
+        ):
+            self._rest(0.1)
         self.orphans += self.coordinator.kill()
         state, _ = read_clock(self.layout.run)
         ahead = max([state.round if state else 0, *(self._rounds_done(worker) for worker in self.workers)])
         self.coordinator.environment["MAX_ROUNDS"] = str(ahead + LAST_ROUNDS)
         self.coordinator.start()
-        deadline = time.monotonic() + patience
         for process in self.processes:
             assert process.running is not None
             try:
