@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks.common import arguments_of, keep
 from benchmarks.made_place import make_place, name
 from swarm.config import without_settings
+from swarm.store.base import Store
 from swarm.store.bucket import growing
 from swarm.store.place import open_place
 from swarm.wire import keys
@@ -54,11 +55,18 @@ def filled(url: str, folder: Path, rounds: int, nodes: int) -> Counter[str]:
     growing.GRACE = 0.0  # the days of the run are a minute here
     for node in range(nodes):
         store = open_place(url).store(EXPERIMENT, name(node))
-        before.update(store.facts().spent.requests)
+        before.update(asked(store))
         for row in (here / keys.metrics(name(node))).read_bytes().splitlines():
             store.append_records(keys.metrics(name(node)), [row], durable=True)
-        spent.update(store.facts().spent.requests)
+        spent.update(asked(store))
     return spent - before
+
+
+def asked(store: Store) -> Counter[str]:
+    """What a handle of a bucket has asked so far."""
+    spent = store.facts().spent
+    assert spent
+    return spent.requests
 
 
 def measure(rounds: int, nodes: int, delay: float, repeats: int) -> dict[str, Any]:

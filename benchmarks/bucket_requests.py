@@ -16,9 +16,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
+from benchmarks.processes import running
 from swarm.config import without_settings
 from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
@@ -117,18 +119,16 @@ def run(arguments: Any) -> Tally:
     counter = Tally()
     workers = NAMES[: arguments.workers]
     modules = {CLOCK: "services.coordinator", **dict.fromkeys(workers, "tests.chaos.light_worker")}
-    with moto() as server, between(server, seen=counter) as port:
+    with moto() as server, between(server, seen=counter) as port, ExitStack() as stack:
         nodes = [
-            subprocess.Popen([sys.executable, "-m", module], env=environment(port, node, arguments), stdout=sys.stderr)
+            stack.enter_context(
+                running([sys.executable, "-m", module], env=environment(port, node, arguments), stdout=sys.stderr)
+            )
             for node, module in modules.items()
         ]
-        try:
-            for node in nodes:
-                if code := node.wait():
-                    raise subprocess.CalledProcessError(code, node.args)
-        finally:
-            for node in nodes:
-                node.kill()
+        for node in nodes:
+            if code := node.wait():
+                raise subprocess.CalledProcessError(code, node.args)
     return counter
 
 
@@ -162,7 +162,8 @@ def day(asked: list[Asked], seconds: float, price: RequestPrice, workers: int) -
     """Of 8 workers that each ask as much as these, and of their coordinator."""
     share = dict.fromkeys(NAMES[:workers], NODES / workers) | {CLOCK: 1.0}
     charged = ((share.get(one.who, 0.0), CLASSES.get(one.kind)) for one in asked)
-    return sum(times * getattr(price, kind) / 1000 for times, kind in charged if kind) * DAY / seconds
+    dollars: dict[str, float] = price._asdict()
+    return sum(times * dollars[kind] / 1000 for times, kind in charged if kind) * DAY / seconds
 
 
 def main() -> None:

@@ -96,7 +96,11 @@ def outcome(part: Part, words: Sequence[str], device: str, output: Path | None, 
             start_new_session=True,
             env=os.environ | _ALONE,
         )
-        in_time = _ended(running, 60 * part.minutes * patience)
+        try:
+            in_time = _ended(running, 60 * part.minutes * patience)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
         said.seek(0)
         lines = said.read().strip().splitlines()
     seconds = round(time.monotonic() - began, 1)

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import arguments_of, card_name, keep, own_trees, ratios, summary
-from benchmarks.processes import busy_loops, proportional_memory, tree
+from benchmarks.processes import busy_loops, proportional_memory, running, tree
 from swarm import provenance
 
 SAMPLED_EVERY = 1.0
@@ -39,13 +39,13 @@ def measure(checkout: Path, folder: Path, flags: list[str]) -> dict[str, Any]:
     environment["PYTHONPATH"] = str(checkout.resolve())
     up = [sys.executable, "-P", "-m", "swarm", "up", "--path", str(folder), "--experiment", "demo", *flags]
     before, began, most = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0
-    running = subprocess.Popen(up, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while running.poll() is None:
-        most = max(most, proportional_memory(tree(running.pid)))
-        time.sleep(SAMPLED_EVERY)
+    with running(up, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            most = max(most, proportional_memory(tree(process.pid)))
+            time.sleep(SAMPLED_EVERY)
     seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if running.returncode:
-        raise SystemExit(f"{' '.join(up)} ended with {running.returncode} in {checkout}")
+    if process.returncode:
+        raise SystemExit(f"{' '.join(up)} ended with {process.returncode} in {checkout}")
     logs = sorted((folder / "experiments" / "demo" / "logs").glob("*/metrics.jsonl"))
     rows = {log.parent.name: [msgspec.json.decode(line) for line in log.read_bytes().splitlines()] for log in logs}
     rounds = max(of_node[-1]["timestamp"] for of_node in rows.values()) - min(

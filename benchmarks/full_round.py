@@ -33,7 +33,7 @@ from benchmarks.common import alternate, arguments_of, keep, ratios, relative_ga
 from benchmarks.models import FULL_ROUND_MODELS, model_folder, parameters
 from benchmarks.naive import Naive
 from benchmarks.trl_side import TrlSide
-from benchmarks.workload import Scoring, Sizes, pattern, scoring, to_train
+from benchmarks.workload import Scoring, Sizes, first_gradient, pattern, scoring, to_train
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, Question, TrainGroup
@@ -115,8 +115,7 @@ def check_agreement(bench: Bench, groups: Sequence[TrainGroup], *, with_trl: boo
     policy = load_policy(str(bench.folder), unclipped, threads=bench.threads, device="cpu")
     policy.begin_update(groups[:half])
     loss = policy.finish_update(groups[half:]).loss
-    moments = policy.snapshot().optimizer.first_moments  # 0.1 x gradient after Adam's first step
-    ours = {name: moment / 0.1 for name, moment in moments.items()}
+    ours = first_gradient(policy)
     naive = Naive(bench.folder, bench.sizes, unclipped)
     found = {"naive": (naive.backward(groups), {n: p.grad for n, p in naive.module.named_parameters()})}
     if with_trl:

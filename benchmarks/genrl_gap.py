@@ -36,7 +36,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.common import arguments_of, keep, relative_gap
 from benchmarks.genrl_side import Changes, GenrlSide, Group, identity, load_genrl
-from benchmarks.workload import Sizes, scoring
+from benchmarks.workload import Sizes, first_gradient, scoring, snapshot_of
 from swarm.algo.advantages import group_advantages, is_informative
 from swarm.policy.embedded import embedded_path
 from swarm.policy.policy import JoinedPolicy, load_policy
@@ -104,12 +104,12 @@ class OurSide:
         self.tokens = self.policy.finish_update(rows[OWN:]).tokens
 
     def first_gradient(self) -> Weights:
-        """Of the first update: Adam's first moment is a tenth of it."""
-        return {name: moment / 0.1 for name, moment in self.policy.snapshot().optimizer.first_moments.items()}
+        """Of the first update."""
+        return first_gradient(self.policy)
 
     def weights(self) -> Weights:
         """A copy, by parameter name."""
-        return self.policy.snapshot().weights
+        return snapshot_of(self.policy).weights
 
 
 def gradients(make: Make, groups: Sequence[Group], threads: int) -> dict[str, Any]:

@@ -44,8 +44,11 @@ def conversations(folder: Path) -> None:
     said = [(file["round"], entry) for file in (json.loads(f.read_text()) for f in files) for entry in _entries(file)]
     quarter = (1 + max(round_ for round_, _ in said)) // 4
     last = max(round_ for round_, _ in said) - quarter
-    for name, of in (("first", lambda number: number < quarter), ("last", lambda number: number > last)):
-        entries = [entry for round_, entry in said if of(round_)]
+    parts = {
+        "first": [entry for round_, entry in said if round_ < quarter],
+        "last": [entry for round_, entry in said if round_ > last],
+    }
+    for name, entries in parts.items():
         turns = fmean(1 + len(entry.get("turns", [])) for entry in entries)
         moved = [step for entry in entries for step in _steps(entry)]
         print(f"{name} quarter: {turns:.2f} turns; of {len(moved)} guesses after a word {_share(moved)} follow it")

@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 
 from benchmarks.common import arguments_of, keep
 from swarm.cli.say import say
@@ -27,6 +28,7 @@ from swarm.config import without_settings
 
 STARTS, TIMES = 5, 5
 READY, TRIED = "node.ready", "trial.took"
+Tried = TypeVar("Tried")
 
 
 class Start(NamedTuple):
@@ -133,14 +135,16 @@ def started(model: Path, place: Path, *, without: bool, threads: int) -> Start:
         command + ["--without"] * without, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            said.append(line)
-            if line.startswith(TRIED):
-                trial = (float(line.split()[1]), float(line.split()[2]))
-            if READY in line:
-                seconds = time.monotonic() - begun
-                process.kill()
-                break
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith(TRIED):
+                    trial = (float(line.split()[1]), float(line.split()[2]))
+                if READY in line:
+                    seconds = time.monotonic() - begun
+                    break
+        finally:
+            process.kill()
     if not seconds:
         raise RuntimeError("".join(said[-20:]))
     return Start(seconds, processor_of_children() - used, trial)
@@ -159,26 +163,30 @@ def _node(model: str, *, without: bool) -> int:
 
     load = wiring._load_policy
 
-    def loading(*settings: Any) -> Any:
+    def loading(*given: Any) -> Any:
         from swarm.policy import policy
+        from swarm.policy.load_probe import tried_out
 
-        if without:
-            policy.refuse_unlike, policy.suited = (lambda *_: None), (lambda _name, _tokenizer, asking, _tokens: asking)
-        else:
-            policy.refuse_unlike = timed(policy.refuse_unlike)
-        return load(*settings)
+        instead: dict[str, Any] = (
+            {"tried_out": lambda model, **_: model, "suited": lambda _name, _tokenizer, asking, _not_embedded: asking}
+            if without
+            else {"tried_out": timed(tried_out)}
+        )
+        with patch.multiple(policy, **instead):  # raises where the policy has no such name
+            return load(*given)
 
-    wiring._load_policy = loading
-    return run(["node"])
+    with patch.object(wiring, "_load_policy", loading):
+        return run(["node"])
 
 
-def timed(trial: Callable[..., None]) -> Callable[..., None]:
+def timed(trial: Callable[..., Tried]) -> Callable[..., Tried]:
     """The trial, which says how long it took."""
 
-    def told(*model: Any) -> None:
+    def told(*model: Any, **options: Any) -> Tried:
         begun, used = time.monotonic(), time.process_time()
-        trial(*model)
+        tried = trial(*model, **options)
         print(TRIED, time.monotonic() - begun, time.process_time() - used, flush=True)
+        return tried
 
     return told
 
@@ -188,7 +196,7 @@ def by_themselves(model: str, threads: int) -> dict[str, list[float]]:
     import torch
 
     from swarm.policy.asked_well import suited
-    from swarm.policy.load_probe import refuse_unlike
+    from swarm.policy.load_probe import tried_out
     from swarm.policy.model import load_model
 
     torch.set_num_threads(threads)
@@ -196,10 +204,10 @@ def by_themselves(model: str, threads: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"trial": [], "look": []}
     for _ in range(TIMES):
         begun = time.process_time()
-        refuse_unlike(loaded, ("shared",))
+        tried_out(loaded)
         found["trial"].append(time.process_time() - begun)
         begun = time.process_time()
-        suited(loaded.name, loaded.tokenizer)
+        suited(loaded.name, loaded.tokenizer, not_embedded=loaded.not_embedded)
         found["look"].append(time.process_time() - begun)
     return found
 

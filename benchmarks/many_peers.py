@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
-from benchmarks.processes import processor_seconds, proportional_memory, tree
+from benchmarks.processes import processor_seconds, proportional_memory, running, tree
 from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
 from swarm.node.sharing.admission import AssignedQuestions
@@ -153,19 +153,18 @@ def measure(place: str, logs: Path, peers: int, rounds: int, sampler: str, secon
     }
     node = [sys.executable, "-m", "swarm", "node", "--node-id"]
     publisher = multiprocessing.get_context("spawn").Process(target=publish_for_ever, args=(place, peers, seconds))
-    with (logs / "coordinator.log").open("wb") as said, (logs / "worker.log").open("wb") as told:
-        coordinator = subprocess.Popen(
-            [*node, "clock", "--role", "coordinator"], env=environment, stdout=said, stderr=said
-        )
+    clock = [*node, "clock", "--role", "coordinator"]
+    with (
+        (logs / "coordinator.log").open("wb") as said,
+        (logs / "worker.log").open("wb") as told,
+        running(clock, env=environment, stdout=said, stderr=said) as coordinator,
+    ):
         publisher.start()
-        worker = subprocess.Popen([*node, "measured"], env=environment, stdout=told, stderr=told)
         try:
-            spent = _watch(worker, coordinator)
+            with running([*node, "measured"], env=environment, stdout=told, stderr=told) as worker:
+                spent = _watch(worker, coordinator)
         finally:
             publisher.kill()
-            for process in (worker, coordinator):
-                process.kill()
-                process.wait()
     run = open_place(place).open(EXPERIMENT, writer="reader")
     return _figures(read_metrics(run)["measured"], spent)
 
@@ -222,10 +221,10 @@ def main() -> None:
     parser.add_argument("--bucket", action="store_true", help="over moto's S3 server (`make .venv-servers/.installed`)")
     arguments: argparse.Namespace = parser.parse_args()
     found: dict[str, dict[str, Any]] = {}
-    pace = 0.0 if arguments.quick else arguments.seconds
+    pace = min(0.5, arguments.seconds) if arguments.quick else arguments.seconds  # memory is looked at in each round
     for sampler, peers in itertools.product(arguments.sampler, arguments.peers):
         with tempfile.TemporaryDirectory(dir=arguments.path) as folder, _bucket(arguments.bucket) as bucket:
-            name, rounds = f"{sampler}, {peers} peers", 8 if arguments.quick else arguments.rounds
+            name, rounds = f"{sampler}, {peers} peers", 12 if arguments.quick else arguments.rounds
             found[name] = measure(bucket or folder, Path(folder), peers, rounds, sampler, pace)
             print(name, json.dumps(found[name]), flush=True)
     keep("many_peers_bucket" if arguments.bucket else "many_peers", found, arguments)

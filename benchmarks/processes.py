@@ -1,4 +1,4 @@
-"""What a tree of processes takes: memory shared out fairly, and CPU time. Linux only."""
+"""What a tree of processes takes: memory shared out fairly, and CPU time. Linux only. And programs for a block."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+GRACE = 30.0
+"""Seconds in which a program may end by itself once it is asked to."""
 _PSS = re.compile(r"^Pss(?:_Anon)?:\s+(\d+) kB", re.MULTILINE)
 _PEAK = re.compile(r"^(?:VmHWM|RssFile|RssShmem):\s+(\d+) kB", re.MULTILINE)
 
@@ -99,6 +102,21 @@ class MemoryWatch:
                 self.anonymous = max(self.anonymous, anonymous)
                 self.largest = max(self.largest, *map(anonymous_peak, pids))
             time.sleep(self._every)
+
+
+@contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A program for the block, at whose end it is asked to end, and killed where it does not; options of Popen."""
+    process: subprocess.Popen[bytes] = subprocess.Popen(command, **options)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class Swarm:
                 "PYTHONPATH": str(code),
                 "GDRIVE_PATH": str(folder),
                 "EXPERIMENT_NAME": "cost",
+                "MODEL_NAME": "tiny-2-qwen2",
+                "SWARM_PROFILE": "tiny-2",
                 "MAX_ROUNDS": "500",
                 "NUM_TRAIN_SAMPLES": "4",
                 "NUM_TRANSPLANT_TREES": "4",

@@ -58,23 +58,20 @@ def main() -> int:
 
 def route(code: Path, external: int) -> dict[str, list[str]]:
     """File below `swarm/` -> the functions of it that a node of this checkout runs in its rounds."""
+    from benchmarks.processes import running
+
     with tempfile.TemporaryDirectory() as folder:
         settings = {"GDRIVE_PATH": folder, "EXPERIMENT_NAME": "route", "SWARM_EXPECTED_WORKERS": "2"}
         amounts = {"MAX_ROUNDS": str(ROUNDS), variable("external_groups"): str(external)}
         env = without_settings(os.environ) | settings | amounts | {"PYTHONPATH": str(code)}
         swarm, out = [sys.executable, "-P", "-m", "swarm", "node"], Path(folder, "route.json")
         watched = [sys.executable, "-P", __file__, "--inside", str(out)]
-        with Path(folder, "said").open("w") as said:
-            others = [
-                subprocess.Popen([*swarm, *more], env=env, stdout=said, stderr=said)
-                for more in (["--role", "coordinator"], ["--node-id", "other"])
-            ]
-            try:
-                subprocess.run(watched, env=env | {"NODE_ID": "watched"}, check=True, stdout=said, stderr=said)
-            finally:
-                for other in others:
-                    other.terminate()
-                    other.wait()
+        with (
+            Path(folder, "said").open("w") as said,
+            running([*swarm, "--role", "coordinator"], env=env, stdout=said, stderr=said),
+            running([*swarm, "--node-id", "other"], env=env, stdout=said, stderr=said),
+        ):
+            subprocess.run(watched, env=env | {"NODE_ID": "watched"}, check=True, stdout=said, stderr=said)
         found: dict[str, list[str]] = json.loads(out.read_text())
         return found
 

@@ -5,7 +5,7 @@
 Sizes: one policy in this process generates its own half of the groups and trains on all of them (I = J = half), for a
 random Qwen2 of 2 M parameters whose prompts and completions have the lengths asked for. One size grows at a time, the
 others stay at the values in BASE. Repetitions pass over all sizes in turn, forwards and backwards.
-Nodes: real swarms of `swarm up` on this machine, wall-clock per round, tiny-qwen2.
+Nodes: real swarms of `swarm up` on this machine, wall-clock per round, of the model that it takes by itself.
 
 Reported is the exponent b of cost = a x size^b, fitted on logarithms: 1 is linear, less is better. A plot with all
 curves goes beside the result file as scaling.png and scaling.svg.

@@ -9,6 +9,7 @@ training, but small tasks have few texts, so some of them are.
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
@@ -19,7 +20,7 @@ from swarm.tasks.gym.family import GYM
 from swarm.tasks.universe import universe_of
 from swarm.types import RoundKey
 
-PROFILE = "tiny-2"
+PROFILE: Final = "tiny-2"
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import MemoryWatch
+from benchmarks.processes import MemoryWatch, running
 from swarm.config import without_settings
 from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
@@ -78,9 +78,9 @@ def run_swarm(
         output = Path(path) / "output.txt"
         with output.open("wb") as file:
             environment = without_settings(os.environ) | dict(settings or {})
-            process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
-            watch = MemoryWatch(process)
-            code = watch.wait()
+            with running(command, env=environment, stdout=file, stderr=subprocess.STDOUT) as process:
+                watch = MemoryWatch(process)
+                code = watch.wait()
         if code != 0:
             raise RuntimeError(f"{' '.join(command)} ended with exit code {code}:\n{output.read_text()[-2000:]}")
         found = read_metrics(open_place(path).open(EXPERIMENT))

@@ -100,10 +100,11 @@ def scaling_rows(result: Result) -> Iterator[Row]:
 def in_process_rows(result: Result) -> Iterator[Row]:
     """One process against several."""
     sides, processes = result["sides"], result.get("processes", result["nodes"])
-    for name, title, form in (
-        ("rounds_per_minute", "rounds per minute", lambda found: spread(found, 0)),
-        ("peak_bytes", "peak memory (PSS)", lambda found: size(found["median"])),
-    ):
+    forms: dict[str, tuple[str, Callable[[dict[str, float]], str]]] = {
+        "rounds_per_minute": ("rounds per minute", lambda found: spread(found, 0)),
+        "peak_bytes": ("peak memory (PSS)", lambda found: size(found["median"])),
+    }
+    for name, (title, form) in forms.items():
         measured = " against ".join(form(sides[side][name]) for side in ("one_process", "processes"))
         yield Row(f"{result['nodes']} nodes in one process against {processes} processes: {title}", "", measured)
     yield Row("— times as many rounds, pair by pair", "", spread(result["times_as_many_rounds"]))

@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from benchmarks.common import interval
 from swarm.config import without_settings
 
-MODEL = "tiny-2-qwen2"
+MODEL, PROFILE = "tiny-2-qwen2", "tiny-2"
 CONDITIONS = ("alone", "weak", "strong")
 
 
@@ -41,25 +43,30 @@ def ended(*commands: subprocess.Popen[bytes]) -> None:
     try:
         for command in reversed(commands):  # the clock, which is the first, waits for the others
             if command.wait():
-                raise SystemExit(f"failed: {command.args}")
+                raise SystemExit(f"failed: {command.args!r}")
     finally:
         for command in commands:
             command.terminate()
 
 
-def train_teacher(place: Path, rounds: int) -> Path:
-    """The model of a learner after many rounds."""
-    model = place / "experiments" / "teacher" / "checkpoints" / f"round_{rounds}" / "worker-0" / "model"
+def train_teacher(folder: Path, rounds: int) -> Path:
+    """The model of a learner after many rounds, copied out of the place: a node takes none that lies in one."""
+    model = folder / f"teacher-{rounds}"
     if not model.exists():
-        ended(swarm("up", "--path", str(place), "--experiment", "teacher", "--nodes", "4", "--rounds", str(rounds),
+        of_run = ["--path", str(folder / "place"), "--experiment", f"teacher-{rounds}"]
+        ended(swarm("up", *of_run, "--model", MODEL, "--profile", PROFILE, "--nodes", "4", "--rounds", str(rounds),
                     "--seed", "9001", "--in-process"))  # fmt: skip
+        ended(swarm("model", "export", "worker-0", *of_run, "--output", str(model)))
     return model
 
 
 def run(place: Path, condition: str, seed: int, rounds: int, teacher: Path) -> float:
     """Both learners' cumulative reward, summed."""
     name = f"{condition}-s{seed}"
-    where, logs = ["--path", str(place), "--experiment", name], place / "experiments" / name / "logs"
+    where, logs = (
+        ["--path", str(place), "--experiment", name, "--profile", PROFILE],
+        place / "experiments" / name / "logs",
+    )
     if not (logs / "learner-1" / "metrics.jsonl").exists():
         expected = "learner-0,learner-1" + ("" if condition == "alone" else ",teacher")
         of_run = ["--seed", str(seed), "--rounds", str(rounds), "--local", "4", "--external", "4"]
@@ -77,7 +84,14 @@ def run(place: Path, condition: str, seed: int, rounds: int, teacher: Path) -> f
         print(
             f"  {name}: {taught} of {sum(row['external_groups'] for row in rows)} external groups were the generator's"
         )
-    return sum(row["my_reward"] for row in rows)
+    return float(sum(row["my_reward"] for row in rows))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """95 % of the mean of values drawn with replacement."""
+    rng = random.Random(1)
+    found = sorted(fmean(rng.choices(values, k=len(values))) for _ in range(10_000))
+    return found[250], found[9_749]
 
 
 def main() -> None:
@@ -88,8 +102,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--teacher-rounds", type=int, default=200)
     args = parser.parse_args()
-    place = args.path.absolute()
-    teacher = train_teacher(place, args.teacher_rounds)
+    folder = args.path.absolute()
+    teacher, place = train_teacher(folder, args.teacher_rounds), folder / "place"
     found: dict[str, list[float]] = {condition: [] for condition in CONDITIONS}
     for seed in range(1, args.seeds + 1):
         for condition in CONDITIONS:
@@ -101,8 +115,9 @@ def main() -> None:
     for condition in CONDITIONS:
         values = found[condition]
         spread = stdev(values) if len(values) > 1 else 0.0
-        over = [100 * (mine / alone - 1) for mine, alone in zip(values, found["alone"], strict=True)]
-        low, high = interval(over, fmean)
+        pairs = zip(values, found["alone"], strict=True)
+        over = [100 * (mine / alone - 1) if alone else math.nan for mine, alone in pairs]  # alone may earn nothing
+        low, high = interval(over)
         print(
             f"{condition:8} {fmean(values):6.2f} ± {spread:.2f}   over alone {fmean(over):+.1f} % "
             f"({low:+.1f} to {high:+.1f})"

@@ -77,16 +77,22 @@ def measure(name: str, nodes: int, precision: str) -> dict[str, Any]:
         assert not isinstance(groups, Exception)
         alone = generator.generate(PROMPTS, group_size=GROUP, seed=call.seed)
         for ours, theirs in pairs(groups, alone):
-            same = next(
-                (n for n, (a, b) in enumerate(zip(ours.token_ids, theirs.token_ids, strict=False)) if a != b), None
-            )
-            tokens, texts = tokens + len(theirs.token_ids), texts + 1
-            differ += same is not None or len(ours.token_ids) != len(theirs.token_ids)
-            close = zip(ours.logprobs[:same], theirs.logprobs[:same], strict=False)
+            (our_ids, our_logprobs), (their_ids, their_logprobs) = sampled(ours), sampled(theirs)
+            same = next((n for n, (a, b) in enumerate(zip(our_ids, their_ids, strict=False)) if a != b), None)
+            tokens, texts = tokens + len(their_ids), texts + 1
+            differ += same is not None or len(our_ids) != len(their_ids)
+            close = zip(our_logprobs[:same], their_logprobs[:same], strict=False)
             gap = max([gap, *(abs(a - b) for a, b in close)])
         for side, written in (("alone", alone), ("together", groups)):
             drift[side] = max(drift[side], trained_drift(model, list(written)))
     return {"texts": texts, "tokens": tokens, "texts_that_differ": differ, "largest_gap": gap, "drift": drift}
+
+
+def sampled(completion: Completion) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Token ids and their log-probs, which a model that is here tells."""
+    assert completion.token_ids is not None
+    assert completion.logprobs is not None
+    return completion.token_ids, completion.logprobs
 
 
 def pairs(ours: Any, theirs: Any) -> Iterator[tuple[Completion, Completion]]:

@@ -158,7 +158,8 @@ class TrlSide:
         from peft import LoraConfig
 
         rank, alpha = self._config.adapter.rank, self._config.adapter.alpha
-        return LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+        assert alpha.is_integer()  # as peft's is
+        return LoraConfig(r=rank, lora_alpha=int(alpha), target_modules="all-linear", task_type="CAUSAL_LM")
 
     def _arguments(self, steps: int) -> Any:
         from trl import GRPOConfig

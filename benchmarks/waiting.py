@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.common import arguments_of, keep, own_trees, summary
-from benchmarks.processes import processor_seconds
+from benchmarks.processes import processor_seconds, running
 
 SETTLED = 20.0
 """Seconds after which a node is ready, and has nothing to do any more."""
@@ -35,20 +36,17 @@ def measure(tree: Path, folder: Path, seconds: float) -> dict[str, float]:
     }
     roles = ("coordinator", "worker")
     nodes = {role: [sys.executable, "-P", "-m", "swarm", "node", "--role", role, "--node-id", role] for role in roles}
-    running = {
-        role: subprocess.Popen(node, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for role, node in nodes.items()
-    }
-    try:
+    with ExitStack() as stack:
+        pids = {
+            role: stack.enter_context(
+                running(node, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            ).pid
+            for role, node in nodes.items()
+        }
         time.sleep(SETTLED)
-        before = {role: processor_seconds(node.pid) for role, node in running.items()}
+        before = {role: processor_seconds(pid) for role, pid in pids.items()}
         time.sleep(seconds)
-        return {role: 60 * (processor_seconds(node.pid) - before[role]) / seconds for role, node in running.items()}
-    finally:
-        for node in running.values():
-            node.terminate()
-        for node in running.values():
-            node.wait()
+        return {role: 60 * (processor_seconds(pid) - before[role]) / seconds for role, pid in pids.items()}
 
 
 def main() -> None:

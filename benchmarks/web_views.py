@@ -34,9 +34,9 @@ from playwright.sync_api import Page, sync_playwright
 from benchmarks.common import arguments_of, keep, summary
 from benchmarks.made_place import append_round, make_place
 from swarm.store.place import open_place
+from swarm.web.harmless import encoded
 from swarm.web.look import WebLook
 from swarm.web.series import mark_of
-from swarm.web.service import encoded
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 PATIENCE = 120_000

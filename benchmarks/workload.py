@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from torch import Tensor
 
 from swarm.algo.advantages import group_advantages
+from swarm.policy.snapshot import PolicySnapshot
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.tasks.scoring import GroupScore, QuestionRequest, Scorer
-from swarm.types import Completion, Question, TrainGroup
+from swarm.tasks.scoring import GroupScore, Scorer
+from swarm.types import Completion, Policy, Question, TrainGroup
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Scoring:
 
         async def one(index: int) -> None:
             question = questions[index]
-            found[index] = await self._scorer.score(question.origin, question.prompt, texts[index])
+            found[index] = await self._scorer.score(question.known_origin(), question.prompt, texts[index])
 
         async with anyio.create_task_group() as tasks:
             for index in range(len(questions)):
@@ -85,3 +88,15 @@ def to_train(questions: Sequence[Question], answers: Sequence[Sequence[Completio
         TrainGroup(question.prompt, tuple(group), group_advantages(pattern(index, len(group), share)))
         for index, (question, group) in enumerate(zip(questions, answers, strict=True))
     ]
+
+
+def snapshot_of(policy: Policy) -> PolicySnapshot:
+    """What a policy of a model that is here holds."""
+    snapshot = policy.snapshot()
+    assert isinstance(snapshot, PolicySnapshot)
+    return snapshot
+
+
+def first_gradient(policy: Policy) -> dict[str, Tensor]:
+    """Of the policy's only update so far, by parameter name: Adam's first moment is a tenth of it."""
+    return {name: moment / 0.1 for name, moment in snapshot_of(policy).optimizer.first_moments.items()}
