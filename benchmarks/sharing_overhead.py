@@ -30,8 +30,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -44,6 +44,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.common import arguments_of, keep, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder
+from benchmarks.processes import running
 from swarm.config import Settings, load_settings, without_settings
 from swarm.logs import configure_logging
 from swarm.node.base.presence import Presence
@@ -203,17 +204,11 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
     ]
 
 
-@contextmanager
-def _coordinator(settings: Settings) -> Iterator[None]:
+def _coordinator(settings: Settings) -> AbstractContextManager[object]:
     own = replace(settings, role="coordinator", node_id="coordinator")
     environment = without_settings(os.environ) | own.as_environment()
     command = [sys.executable, "-m", "services.coordinator"]
-    coordinator = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        coordinator.terminate()
-        coordinator.wait()
+    return running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 async def _peer_groups(scorer: Scorer, settings: Settings) -> list[list[ScoredGroup]]:
