@@ -52,8 +52,8 @@ def _of_card(what: str, part: str, minutes: float = MINUTES) -> Part:
     return Part(what, words, (*words, "--tiny"), minutes)
 
 
-def _memory(what: str, case: str) -> Part:
-    return Part(what, ("benchmarks.gpu_memory", "--cases", case), (), 3.0)
+def _memory(what: str, case: str, minutes: float = 3.0) -> Part:
+    return Part(what, ("benchmarks.gpu_memory", "--cases", case), (), minutes)
 
 
 _TESTS = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-m", "gpu", "tests/unit/policy")
@@ -69,6 +69,7 @@ PARTS: Mapping[str, Part] = {
     "rival": _of_card("transformers' generate_batch", "rival"),
     "trl": _of_card("rounds of TRL's GRPOTrainer", "trl", 3.0),
     "eight": _memory("eight nodes with adapters", "lora-0.5b-8"),
+    "eight-compiled": _memory("the same with compiled steps and a compiled training pass", "lora-0.5b-8-compiled", 6.0),
     "eight-16GB": _memory("eight nodes with adapters, held to 16 GB", "lora-0.5b-8-of-16GB"),
     "gpt2": _memory("4 x GPT-2", "full-gpt2-4"),
     "smollm": _memory("4 x SmolLM-360M, adapters", "lora-smollm-360m-4"),

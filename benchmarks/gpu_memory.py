@@ -54,6 +54,8 @@ class GpuCase:
     in_process: bool = True
     of_card: int | None = None
     """Bytes; None: all that is there."""
+    compiled: bool = False
+    """Decoding steps and the training pass are."""
 
 
 def _paper(model: str, adapter: str, nodes: int, micro_batch_tokens: int) -> Case:
@@ -62,6 +64,7 @@ def _paper(model: str, adapter: str, nodes: int, micro_batch_tokens: int) -> Cas
 
 CASES: Mapping[str, GpuCase] = {
     "lora-0.5b-8": GpuCase(_paper("random-0.5b", "lora", 8, 8192)),
+    "lora-0.5b-8-compiled": GpuCase(_paper("random-0.5b", "lora", 8, 8192), compiled=True),
     "lora-0.5b-8-of-16GB": GpuCase(_paper("random-0.5b", "lora", 8, 8192), of_card=16 * GB),
     "full-gpt2-4": GpuCase(_paper("random-gpt2", "none", 4, 4096)),
     "full-gpt2-4-of-16GB": GpuCase(_paper("random-gpt2", "none", 4, 4096), of_card=16 * GB),
@@ -70,7 +73,8 @@ CASES: Mapping[str, GpuCase] = {
     "lora-smollm-360m-4": GpuCase(_paper("random-smollm-360m", "lora", 4, 8192)),
     "lora-0.5b-8-processes": GpuCase(_paper("random-0.5b", "lora", 8, 2048), in_process=False),
 }
-QUICK = {"lora-2m-2": GpuCase(Case("random-2m", "lora", 2, 2, 2, 4, 8, rounds=2))}
+_SMALL = Case("random-2m", "lora", 2, 2, 2, 4, 8, rounds=2)
+QUICK = {"lora-2m-2": GpuCase(_SMALL), "lora-2m-2-compiled": GpuCase(_SMALL, compiled=True)}
 
 
 @dataclass
@@ -123,10 +127,12 @@ def device_watched(*, is_cuda: bool) -> Iterator[Samples]:
 def measure(found: GpuCase, device: str) -> dict[str, Any]:
     """One case's plan and peaks."""
     case, is_cuda = found.case, device.startswith("cuda")
-    limits: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if found.of_card and is_cuda:
         share = (found.of_card - CUDA_CONTEXT) / torch.cuda.get_device_properties(device).total_memory
-        limits["PYTORCH_CUDA_ALLOC_CONF"] = f"per_process_memory_fraction:{share:.4f}"
+        settings["PYTORCH_CUDA_ALLOC_CONF"] = f"per_process_memory_fraction:{share:.4f}"
+    if found.compiled:
+        settings |= {"SWARM_DECODING": "compiled", "SWARM_COMPILED_TRAINING": "true"}
     with tempfile.TemporaryDirectory() as scratch:
         model = model_folder(case.model, Path(scratch), answering=True)
         config = settings_file(Path(scratch), model, case.micro_batch_tokens, PROFILE)
@@ -135,12 +141,13 @@ def measure(found: GpuCase, device: str) -> dict[str, Any]:
         words += ["--model", str(model), "--round-interval", "3000", *case.flags]
         plan = planned(case, words)
         with device_watched(is_cuda=is_cuda) as samples:
-            run = run_swarm(case.nodes, case.rounds, *words, settings=limits, warm_up=0)
+            run = run_swarm(case.nodes, case.rounds, *words, settings=settings, warm_up=0)
     rows, warm = run.rows, [row for row in run.rows if row.round >= WARM_UP_ROUNDS]
     return {
         **{name: getattr(case, name) for name in ("model", "adapter", "nodes", "local", "external", "generations")},
         "in_process": found.in_process,
         "of_card": found.of_card,
+        "compiled": found.compiled,
         "planned": plan,
         "used": samples.peak,
         "planned_over_used": plan["bytes"] / samples.peak if samples.peak else None,
