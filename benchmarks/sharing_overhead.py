@@ -55,10 +55,11 @@ from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import EMBEDDED, suited_learning_rate
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
+from swarm.records.files import read_state
 from swarm.records.liveness import ACTIVE
 from swarm.records.rows import read_metrics
-from swarm.store.base import Store
 from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.tasks.universe import Universe
@@ -82,6 +83,7 @@ from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile
 WORKER, PEER = "worker", "peer"
 GROUPS, GROUP_SIZE = 4, 8
 PEER_GROUPS = 8
+AHEAD = 8
 WARM_UP_ROUNDS = 2
 MAX_NEW_TOKENS = {"tiny-qwen2": 24, "random-28m": 24}
 Result = TypeVar("Result")
@@ -185,7 +187,7 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
             peer = Presence(ctx, "worker", status=ACTIVE)
             await peer.register()
             tasks.start_soon(peer.keep_beating)
-            tasks.start_soon(_be_done, ctx.run.store, groups)
+            tasks.start_soon(_be_done, ctx.run, groups)
             with compute_thread() as thread:
                 executor = ComputeExecutor(time.monotonic, thread)
                 worker = Worker(
@@ -230,16 +232,20 @@ async def _peer_groups(scorer: Scorer, settings: Settings) -> list[list[ScoredGr
     return found
 
 
-async def _be_done(store: Store, groups: list[list[ScoredGroup]]) -> None:
-    """Rollouts and reward of every round, as soon as the first is open: before it, they would be taken for history."""
-    while store.stat(keys.STATE) is None:  # noqa: ASYNC110  another process makes it
-        await anyio.sleep(0.02)
-    for round_, of_round in enumerate(groups):
-        key = RoundKey(round_)
-        rollouts = to_rollout_file(of_round, PEER, key, time.time(), PolicyInfo(model="recorded"))
+async def _be_done(run: Run, groups: list[list[ScoredGroup]]) -> None:
+    """Rollouts of the next rounds, and the reward of each round as soon as it is open: rewards of later ones would be
+    those of a swarm that went on alone, and files by the dozen those of a large one, which nodes look for less often.
+    """
+    published = 0
+    for round_ in range(len(groups)):
+        while (state := read_state(run)) is None or state.round < round_:  # noqa: ASYNC110 - another process opens it
+            await anyio.sleep(0.005)
+        for ahead, of_round in enumerate(groups[published : round_ + AHEAD], published):
+            key, published = RoundKey(ahead), ahead + 1
+            rollouts = to_rollout_file(of_round, PEER, key, time.time(), PolicyInfo(model="recorded"))
+            run.store.put(keys.rollout(key, PEER), encode(rollouts), durable=False)
         reward = RewardFile(round=round_, stage=0, reward=0.5, peer_id=PEER, submitted_at=time.time())
-        store.put(keys.rollout(key, PEER), encode(rollouts), durable=False)
-        store.put(keys.reward(key, PEER), encode(reward), durable=False)
+        run.store.put(keys.reward(RoundKey(round_), PEER), encode(reward), durable=False)
 
 
 def _answers(right: str) -> tuple[Completion, ...]:
