@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.common import arguments_of, keep, own_trees, summary
 from benchmarks.processes import processor_seconds, running
 
-SETTLED = 20.0
-"""Seconds after which a node is ready, and has nothing to do any more."""
+SETTLED = 90.0
+"""Seconds after which a node is ready, and its watcher looks seldom."""
 
 
 def measure(tree: Path, folder: Path, seconds: float) -> dict[str, float]:

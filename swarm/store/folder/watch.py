@@ -55,8 +55,9 @@ on a quiet folder, 5 on a busy one, for 1.4 % of a core. A step of 10 gave 13 an
 for 2.2 %, and the defaults 68 and 1,619 ms."""
 CALM: dict[str, Any] = {"step": 100, "rust_timeout": 2_000}
 """The same while nothing happens: a node may wait for hours."""
-CALM_AFTER = 5.0
-"""Seconds without an event of a name that had none before: heartbeats are written again and again."""
+CALM_AFTER = 60.0
+"""Seconds without an event of a name that had none before: heartbeats are written again and again. After five of them
+each node of a swarm with rounds of six seconds lost a tenth of one in each round."""
 LOOK_APART = 1.0
 """Seconds between two looks for folders that are not watched, of which no event told."""
 MOST_TOLD = 4096
