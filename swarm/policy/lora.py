@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -82,7 +81,8 @@ class AdaptedBase:
 
     def _use(self, use: Use | None) -> None:
         self._in_use = use
-        for layer, part in zip(self.layers.values(), use.parts if use else repeat(None), strict=False):
+        parts = use.parts if use else [None] * len(self.layers)
+        for layer, part in zip(self.layers.values(), parts, strict=True):
             vars(layer)["adapter"] = part  # three times as fast as by the module's own __setattr__
 
     @cached_property
