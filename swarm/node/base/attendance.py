@@ -27,7 +27,8 @@ Submissions finds the rewards of a round that count: well formed, in its place, 
 
 A name in a folder costs nothing. So each file is read, until it is a reward, and then no more; and of a node that was
 never seen to publish a round, the rollouts of that round must lie there as well. Of a node that was, the reward is
-enough: its rollouts may be late, cleaned away, or have somebody else's object in their place.
+enough: its rollouts may be late, cleaned away, or have somebody else's object in their place. Where each read is paid
+for and nothing is signed, its listed reward is taken for one: a stranger could as well have written a whole one there.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from typing import NamedTuple
 
 from swarm.config import Settings, variable
 from swarm.errors import StoreError
-from swarm.records.files import read_each_signed
+from swarm.records.files import SMALL_FILE, read_each_signed
 from swarm.records.listing import NodeFiles
 from swarm.store.base import Entry
 from swarm.store.run import Run
@@ -286,10 +287,18 @@ class Submissions:
         known = self._read[key]
         unsettled = found.keys() - settled
         new = [node for node in unsettled if known.get(node, (None, False))[0] != found[node].tag]
-        read = sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]
+        taken = {node for node in new if self._goes_unread(node, found[node])}
+        known |= {node: (found[node].tag, True) for node in taken}
+        unread = (node for node in new if node not in taken)
+        read = sorted(unread, key=lambda node: (node not in self._proven, node))[:MOST_READ]
         with suppress(StoreError):  # they cannot be read now
             known |= {node: (found[node].tag, is_one) for node, is_one in are_submitted(self._run, key, read).items()}
         return (found.keys() & settled) | {node for node in unsettled if known.get(node, ("", False))[1]}
+
+    def _goes_unread(self, node: str, reward: Entry) -> bool:
+        """Tells whether a listed reward is taken for one without a look into it."""
+        paid = self._run.store.facts().spent is not None
+        return paid and not self._run.trust.asks and node in self._proven and 0 < reward.size <= SMALL_FILE
 
     def _with_rollouts(self, key: RoundKey, nodes: Set[str]) -> Set[str]:
         try:

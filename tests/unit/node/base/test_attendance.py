@@ -18,11 +18,12 @@ from swarm.node.base.attendance import (
     Settling,
     Submissions,
 )
-from swarm.store.base import Page
+from swarm.store.base import Facts, Page, Spent
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
+from swarm.wire.trust import Trusting
 from tests.layout import Layout
 from tests.unit.node.factories import make_rollouts, put, put_reward, run_of
 
@@ -244,3 +245,23 @@ def test_a_flood_of_files_does_not_keep_those_out_who_have_published_before(layo
         put(layout.reward_file(R1, f"a-{number:04}"), b"x")
     put_reward(layout, R1, "bob")
     assert submissions.of(R1) == {"bob"}
+
+
+@pytest.mark.parametrize(("signed", "reads"), [(False, 0), (True, 1)], ids=["unsigned", "signed"])
+def test_where_reads_are_paid_for_a_reward_of_who_has_published_is_read_only_for_its_signature(
+    layout: Layout, gets: list[str], monkeypatch: pytest.MonkeyPatch, signed: bool, reads: int
+) -> None:
+    """A coordinator of 1,000 workers over a bucket asked for 1,000 objects in each round."""
+    monkeypatch.setattr(FolderStore, "facts", lambda store: Facts(Spent()))
+    monkeypatch.setattr(Trusting, "asks", signed)
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    submissions.of(R0)
+    gets.clear()
+    put_reward(layout, R1, "bob")
+    put_reward(layout, R1, "newcomer")
+    put(layout.reward_file(RoundKey(2), "bob"), b"")
+    assert submissions.of(R1) == {"bob", "newcomer"}
+    assert gets.count(keys.reward(R1, "bob")) == reads
+    assert gets.count(keys.reward(R1, "newcomer")) == 1
+    assert submissions.of(RoundKey(2)) == frozenset()
