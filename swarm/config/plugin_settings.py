@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
@@ -36,17 +36,17 @@ from swarm.config.tables import KnownTables, SettingSection, tables_of
 from swarm.entry_points import DanglingError, EntryPoint
 from swarm.extras import NAME
 
-if TYPE_CHECKING:
-    from swarm.config.settings import Settings
-
 
 @dataclass(frozen=True, kw_only=True)
 class PluginSettings(SettingSection):
     section = "Plugins"
 
-    def check(self, settings: Settings) -> None:
+    def check(self, settings: Any) -> None:
         """Sees that these settings contradict neither each other nor the core's. Not asked where all are at their
         defaults.
+
+        Args:
+            settings: all Settings.
 
         Raises:
             ConfigError: they do.

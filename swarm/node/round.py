@@ -35,8 +35,7 @@ from swarm.node.sharing.intake import Intake, WantedDraw
 from swarm.node.sharing.pool import GroupName, name_of, parse_names
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.features import hooks_of
-from swarm.node.worker.hooks import Peers
+from swarm.node.worker.hooks import Hooks, Peers
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.row import RowMaker, RunningTotals, log_round, mean_rewards, my_reward
@@ -76,7 +75,13 @@ class Rounds:
     """Plays one round after the other."""
 
     def __init__(
-        self, ctx: WorkerContext, generator: Generator, trainer: Trainer, intake: Intake, rounds_trained: int
+        self,
+        ctx: WorkerContext,
+        generator: Generator,
+        trainer: Trainer,
+        intake: Intake,
+        hooks: Hooks,
+        rounds_trained: int,
     ) -> None:
         self._ctx = ctx
         self._generator = generator
@@ -92,7 +97,7 @@ class Rounds:
         self._rows = RowMaker(ctx, generator, intake, self._schedule)
         self._totals = RunningTotals()
         self.own_groups = OwnGroups(ctx, generator, self._files)
-        self.hooks = hooks_of(ctx, generator, trainer)
+        self.hooks = hooks
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._ended = ctx.clock.monotonic()

@@ -63,7 +63,6 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
-from swarm.store.health import Room
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -163,6 +162,17 @@ class Spent:
         """Writes, listings, reads, bytes sent, received and spared so far; removals are free."""
         asked = self.requests
         return asked["put"], asked["list"], asked["get"] + asked["head"], self.sent, self.received, self.spared
+
+
+class Room(NamedTuple):
+    """Says how much may still be written."""
+
+    free: int
+    """Bytes for this user."""
+    inodes: int | None
+    """Files; None where there is no such limit."""
+    total: int = 0
+    """Bytes that there are; 0: that cannot be told."""
 
 
 class Facts(NamedTuple):

@@ -17,14 +17,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from swarm.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from swarm.store.base import Store
-    from swarm.store.bucket.health import BucketHealth
-    from swarm.store.folder.health import FolderHealth
+from swarm.store.base import Room, Store
 
 MOST_ENTRIES = 500_000
 """Entries of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is
@@ -65,17 +61,6 @@ class Writing(NamedTuple):
     """Why it cannot be written, empty if it can."""
     seconds: Sequence[float]
     """Seconds of one durable write each."""
-
-
-class Room(NamedTuple):
-    """Says how much may still be written."""
-
-    free: int
-    """Bytes for this user."""
-    inodes: int | None
-    """Files; None where there is no such limit."""
-    total: int = 0
-    """Bytes that there are; 0: that cannot be told."""
 
 
 @dataclass
@@ -131,10 +116,6 @@ class Health(ABC):
     """Why nothing can be tried out; empty if it can."""
     trial: Store
     """Where nothing is yet, for trials."""
-    folder: FolderHealth | None = None
-    """What only a folder has; None: it is none."""
-    bucket: BucketHealth | None = None
-    """What only a bucket has; None: it is none."""
 
     def skew(self, wall: Callable[[], float]) -> float:
         """Returns seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out.
@@ -189,6 +170,32 @@ class Health(ABC):
     @abstractmethod
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""
+
+
+class FolderHealth(Health):
+    """Measures a folder."""
+
+    @abstractmethod
+    def writing(self) -> Writing:
+        """Write as nodes do, and take the time."""
+
+    @abstractmethod
+    def room(self) -> Room:
+        """Returns how much may still be written."""
+
+    @abstractmethod
+    def file_system(self) -> FileSystem:
+        """Returns what the folder lies on."""
+
+
+class BucketHealth(Health):
+    """Measures a bucket."""
+
+    permissions: Sequence[Permission]
+
+    @abstractmethod
+    def creates_once(self) -> bool:
+        """Tells whether who creates an object that is there is refused."""
 
 
 def _until(since: float, is_there: Callable[[], bool]) -> float:

@@ -48,8 +48,9 @@ async def replay(
     with compute_thread() as thread:
         executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
-        ctx = _context(settings, node, universe, source, executor)
-        hooks = ctx.plugin_hooks.rounds(ctx, policy, policy)
+        plugins = plugin_hooks_of(make_context(settings, node))
+        ctx = replace(_context(settings, node, universe, source, executor), before_publishing=plugins.before_publishing)
+        hooks = plugins.rounds(ctx, policy, policy)
         plan = plan_redo(rows, None, settings, hooks.redone)
         rounds = _Rounds(OwnGroups(ctx, policy, RoundFiles(ctx)), hooks)
         redone = await Redo(ctx, policy, cast(Any, rounds)).carry_out(plan)
@@ -72,7 +73,6 @@ def _context(
         task_source=contexts.source if contexts else source,
         contexts=contexts,
         writes=WriteQueue(ctx),
-        plugin_hooks=plugin_hooks_of(ctx),
     )
 
 

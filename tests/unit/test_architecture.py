@@ -35,7 +35,7 @@ def run_python(*arguments: str, **variables: str) -> subprocess.CompletedProcess
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    graph = grimp.build_graph("swarm", cache_dir=None, exclude_type_checking_imports=True)
+    graph = grimp.build_graph("swarm", cache_dir=None)
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     TopologicalSorter(imported).prepare()  # CycleError names one
 

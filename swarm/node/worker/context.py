@@ -17,7 +17,6 @@ from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
-from swarm.node.worker.hooks import PluginHooks
 from swarm.records.pace import StepPace
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture
@@ -28,6 +27,13 @@ Result = TypeVar("Result")
 logger = get_logger(__name__)
 
 COMPUTING = ("generate", "train")
+
+
+class PublishingHook(NamedTuple):
+    """Changes what peers see, and takes the change back: a node that comes back reads what it had sampled."""
+
+    change: Callable[[RolloutFile], RolloutFile]
+    take_back: Callable[[RolloutFile], RolloutFile]
 
 
 class OwnQuestion(NamedTuple):
@@ -48,8 +54,8 @@ class WorkerContext(NodeContext):
     writes: WriteQueue
     contexts: Contexts | None = None
     """Answers of the stage before, for the questions of stages after the first; None: rounds have one stage."""
-    plugin_hooks: PluginHooks = field(default_factory=PluginHooks)
-    """What the plugins that are on add."""
+    before_publishing: tuple[PublishingHook, ...] = ()
+    """Hooks of plugins."""
     mixture: Mixture | None = None
     """Mixture of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
@@ -79,7 +85,7 @@ class WorkerContext(NodeContext):
 
     def as_sampled(self, file: RolloutFile) -> RolloutFile:
         """An own file without what the hooks before publishing have changed."""
-        for hook in reversed(self.plugin_hooks.before_publishing):
+        for hook in reversed(self.before_publishing):
             file = hook.take_back(file)
         return file
 

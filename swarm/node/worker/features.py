@@ -280,8 +280,8 @@ def plugin_hooks_of(ctx: NodeContext) -> PluginHooks:
     return all_plugins([one for join in of_plugins(HOOKS, ctx.settings.plugins) for one in join(ctx)])
 
 
-def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hooks:
-    """Returns the other hooks, in the order in which they join in."""
+def hooks_of(plugins: PluginHooks, ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hooks:
+    """Returns the other hooks, those of plugins and the node's own, in the order in which they join in."""
     settings = ctx.settings
     held_out = HeldOutAnswers(ctx, generator)
     columns: list[ColumnsHook] = [held_out.fill]
@@ -292,7 +292,7 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
         after_row=(HintLog(ctx).after_row, held_out.after_row),
         again=(held_out.again,),
     )
-    return together([ctx.plugin_hooks.rounds(ctx, generator, trainer), own])
+    return together([plugins.rounds(ctx, generator, trainer), own])
 
 
 def _fill_peer_rewards(row: MetricsRow, played: PlayedRound) -> None:

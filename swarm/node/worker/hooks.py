@@ -18,15 +18,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from swarm.node.worker.context import PublishingHook, WorkerContext
 from swarm.node.worker.steps import External, OpenedRound, OwnHalf, PlayedRound, Seconds
 from swarm.types import Generator, Trainer
-from swarm.wire.messages import PeerFile, RolloutFile
+from swarm.wire.messages import PeerFile
 from swarm.wire.metrics import MetricsRow
-
-if TYPE_CHECKING:
-    from swarm.node.worker.context import WorkerContext
 
 
 class Peers(NamedTuple):
@@ -37,13 +35,6 @@ class Peers(NamedTuple):
     live: Callable[[], frozenset[str]]
     stopping: Callable[[], bool]
     """This node is to end."""
-
-
-class PublishingHook(NamedTuple):
-    """Changes what peers see, and takes the change back: a node that comes back reads what it had sampled."""
-
-    change: Callable[[RolloutFile], RolloutFile]
-    take_back: Callable[[RolloutFile], RolloutFile]
 
 
 OwnHalfHook = Callable[[OwnHalf], Awaitable[None]]
@@ -93,6 +84,9 @@ def all_plugins(parts: Sequence[PluginHooks]) -> PluginHooks:
     )
 
 
+RoundHooks = Callable[[WorkerContext, Generator, Trainer], Hooks]
+
+
 def no_hooks(_ctx: WorkerContext, _generator: Generator, _trainer: Trainer) -> Hooks:
     """Returns none."""
     return Hooks()
@@ -107,5 +101,5 @@ class PluginHooks:
     registration: tuple[Callable[[PeerFile], PeerFile], ...] = ()
     """Changes what the node registers with."""
     before_publishing: tuple[PublishingHook, ...] = ()
-    rounds: Callable[[WorkerContext, Generator, Trainer], Hooks] = no_hooks
+    rounds: RoundHooks = no_hooks
     """Gives its other hooks, once the policy is there."""

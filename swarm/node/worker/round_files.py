@@ -225,7 +225,7 @@ def to_rollouts(
         earlier=earlier,
         mixture=ctx.mixture and ctx.mixture.weights,
     )
-    for hook in ctx.plugin_hooks.before_publishing:
+    for hook in ctx.before_publishing:
         file = hook.change(file)
     return file
 

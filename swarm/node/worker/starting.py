@@ -43,6 +43,7 @@ from swarm.node.sharing.pool import GroupName, name_of, parse_names
 from swarm.node.sharing.reading import PublishedGroups, gone, verified
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.hooks import RoundHooks
 from swarm.node.worker.row import mean
 from swarm.node.worker.saving import LastState
 from swarm.node.worker.steps import measured
@@ -224,11 +225,17 @@ class StartedWorker(NamedTuple):
 
 
 async def start(
-    ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Prepare, intake: Intake, last_state: LastState
+    ctx: WorkerContext,
+    load_policy: Callable[[], Policy],
+    prepare: Prepare,
+    intake: Intake,
+    last_state: LastState,
+    hooks_of: RoundHooks,
 ) -> StartedWorker:
     """Load what is there of this node, and redo what a kill took from its weights.
 
     Args:
+        hooks_of: gives what joins in its rounds.
         prepare: awaited while the policy is loaded.
 
     Raises:
@@ -242,10 +249,10 @@ async def start(
     state, saved = await ctx.compute.run(_restored, ctx, policy, kept)
     rounds_saved = state.rounds_done if state else 0
     saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)
-    rounds = Rounds(ctx, policy, policy, intake, state.rounds_trained if state else 0)
+    hooks = hooks_of(ctx, policy, policy)
+    rounds = Rounds(ctx, policy, policy, intake, hooks, state.rounds_trained if state else 0)
     following = max(saved_to, await rounds.continue_from(history.rows))
-    redone = rounds.hooks.redone
-    plan = plan_redo(history.rows, state, ctx.settings, redone) if ctx.settings.trains else RedoPlan(())
+    plan = plan_redo(history.rows, state, ctx.settings, hooks.redone) if ctx.settings.trains else RedoPlan(())
     carried_out = await Redo(ctx, policy, rounds).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)
     return StartedWorker(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), carried_out)

@@ -29,7 +29,7 @@ from swarm.algo.seeds import derive_random
 from swarm.config import Settings
 from swarm.errors import ProtocolError
 from swarm.node.worker.events import Train
-from swarm.store.health import Room
+from swarm.store.base import Room
 from swarm.tasks.scoring import GroupScore
 from swarm.types import MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainReport
 from swarm.wire.messages import MetricsRow

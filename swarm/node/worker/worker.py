@@ -46,7 +46,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.features import plugin_hooks_of
+from swarm.node.worker.features import hooks_of, plugin_hooks_of
 from swarm.node.worker.hooks import Peers
 from swarm.node.worker.lookout import Lookout
 from swarm.node.worker.saving import LastState, Saver
@@ -83,6 +83,7 @@ class Worker:
         assigned, mixture = questions_of(ctx.settings, universe), own_mixture(ctx.settings, universe)
         contexts = Contexts(ctx, assigned, task_source) if ctx.settings.max_stages > 1 else None
         source = contexts.source if contexts else task_source
+        self._plugins = plugin_hooks_of(ctx)
         self._ctx = WorkerContext(
             **vars(ctx),
             compute=compute,
@@ -90,7 +91,7 @@ class Worker:
             task_source=source,
             writes=WriteQueue(ctx),
             contexts=contexts,
-            plugin_hooks=plugin_hooks_of(ctx),
+            before_publishing=self._plugins.before_publishing,
             mixture=mixture,
         )
         self._load_policy = load_policy
@@ -101,7 +102,7 @@ class Worker:
         """What the machine decides on how far the round in hand has come."""
         self._machine = WorkerMachine(ctx.settings)
         role, model = ctx.settings.registered_role, ctx.settings.model[0]
-        changes = self._ctx.plugin_hooks.registration
+        changes = self._plugins.registration
         self._presence = Presence(ctx, role, model=model, mixture=mixture and mixture.weights, changes=changes)
         self._cleaning = Cleaning(ctx)
         self._intake = Intake(ctx, assigned, source, self._on_news)
@@ -136,7 +137,7 @@ class Worker:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
         """
         with self._events, self._mailbox, self._to_round, self._round_hears:
-            for refuse in self._ctx.plugin_hooks.before_start:
+            for refuse in self._plugins.before_start:
                 await refuse()
             async with self._presence.held():
                 try:
@@ -177,7 +178,8 @@ class Worker:
     async def _start(self) -> None:
         await compare_experiment(self._ctx)
         last_state = LastState(self._ctx)
-        started = await start(self._ctx, self._load_policy, self._prepare, self._intake, last_state)
+        hooks = partial(hooks_of, self._plugins)
+        started = await start(self._ctx, self._load_policy, self._prepare, self._intake, last_state, hooks)
         self._rounds = started.rounds
         self._saver = Saver(self._ctx, self._machine, started.policy, started.rounds, last_state)
         self._cleaning.take_up(started.lived, started.saved)

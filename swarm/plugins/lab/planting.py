@@ -21,7 +21,8 @@ from swarm.config import variable
 from swarm.errors import ConfigError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks, PublishingHook
+from swarm.node.worker.context import PublishingHook
+from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks
 from swarm.node.worker.row import mean
 from swarm.node.worker.steps import PlayedRound
 from swarm.plugins.lab.settings import LabSettings

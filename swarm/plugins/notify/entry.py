@@ -11,7 +11,7 @@ from swarm.cli.say import warn
 from swarm.harmless import printable
 from swarm.plugins.notify.targets import Send, UndeliveredError, target
 from swarm.plugins.notify.troubles import Change, RunTrouble, changes, troubles
-from swarm.store.health import Room
+from swarm.store.base import Room
 from swarm.store.run import Run
 from swarm.views.status import Status
 

@@ -18,7 +18,7 @@ import msgspec
 from swarm.harmless import printable
 from swarm.records.hints import FILLING, GB, NEARLY_FULL, PLENTY
 from swarm.records.liveness import ACTIVE, STOPPED
-from swarm.store.health import Room
+from swarm.store.base import Room
 from swarm.views.status import NodeStatus, Status
 from swarm.views.text import age, shorten
 

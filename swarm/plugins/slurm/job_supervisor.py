@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import anyio
 
@@ -21,19 +21,27 @@ from swarm.cli.elsewhere import part_of
 from swarm.cli.say import say
 from swarm.cli.supervisor import LINES_KEPT, DaemonChild
 from swarm.config import DAEMONS, without_settings
+from swarm.plugins.slurm.program import SlurmProgram
 from swarm.plugins.slurm.queue import LOOK_SECONDS
 from swarm.programs import Launch
 
-if TYPE_CHECKING:
-    from swarm.plugins.slurm.backend import SlurmBackend, SlurmProgram
-
 POLL_SECONDS = 0.5
+
+
+class Submitting(Protocol):
+    """The parts of a SlurmBackend that a supervisor asks."""
+
+    def start(self, launch: Launch) -> SlurmProgram: ...
+
+    def found(self, place: str, experiment: str, part: str = "") -> SlurmProgram | None: ...
+
+    def how_to_follow(self, ids: Sequence[str], again: str) -> str: ...
 
 
 class JobSupervisor:
     """Owns nothing: it submits, and looks."""
 
-    def __init__(self, backend: SlurmBackend, place: str, experiment: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, backend: Submitting, place: str, experiment: str, environ: Mapping[str, str]) -> None:
         self._backend = backend
         self._place, self._experiment = place, experiment
         self._environ = dict(environ)

@@ -15,14 +15,14 @@ from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.bucket.listing import is_odd, objects
 from swarm.store.bucket.objects import Objects
 from swarm.store.bucket.store import BucketStore
-from swarm.store.health import MOST_ENTRIES, Health, Permission, Survey
+from swarm.store.health import MOST_ENTRIES, BucketHealth, Permission, Survey
 from swarm.wire import keys
 
 PREFIX = "doctor-"
 
 
 @contextmanager
-def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[BucketHealth]:
+def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[BucketProbe]:
     """The health of a bucket, and of an experiment in it, for the block.
 
     What is tried out lies in the experiment's `.tmp`, or beside the experiments where it is not there yet.
@@ -35,7 +35,7 @@ def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[Buc
         problem = str(error)
     own = f"{root}/{keys.DRAFTS}/" if there else f"{prefix}/.swarm-" if prefix else ".swarm-"
     probe = f"{own}{PREFIX}{uuid.uuid4().hex}"
-    health = BucketHealth(client, probe, root, there=there, unlistable=problem)
+    health = BucketProbe(client, probe, root, there=there, unlistable=problem)
     try:
         yield health
     finally:
@@ -44,7 +44,9 @@ def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[Buc
             client.clear(probe)  # where a prefix is a folder, that is left
 
 
-class BucketHealth(Health):
+class BucketProbe(BucketHealth):
+    """Measures a bucket, beside names of its own for what is tried out."""
+
     def __init__(self, client: Objects, probe: str, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.
 
@@ -62,7 +64,6 @@ class BucketHealth(Health):
         self.there = there
         self.permissions: Sequence[Permission] = self._allowed(unlistable)
         self.problem = next((allowed.problem for allowed in self.permissions if allowed.problem), "")
-        self.bucket = self
 
     def _name(self, last: str) -> str:
         self.tried.append(f"{self._probe}/{last}")

@@ -12,7 +12,8 @@ import re
 import shutil
 from pathlib import Path
 
-from swarm.store.health import FileSystem, Room
+from swarm.store.base import Room
+from swarm.store.health import FileSystem
 
 UNKNOWN = "unknown"
 MOUNT_TABLE = Path("/proc/self/mountinfo")

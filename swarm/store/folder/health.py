@@ -17,9 +17,10 @@ from itertools import islice
 from pathlib import Path
 
 from swarm.errors import StoreError
+from swarm.store.base import Room
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.store import FolderStore
-from swarm.store.health import MOST_ENTRIES, FileSystem, Health, Room, Survey, Writing
+from swarm.store.health import MOST_ENTRIES, FileSystem, FolderHealth, Survey, Writing
 from swarm.wire import keys
 
 PREFIX = "doctor-"
@@ -28,7 +29,7 @@ WRITTEN = (keys.STATE.partition("/")[0], keys.PEERS, keys.ROLLOUTS, keys.REWARDS
 
 
 @contextmanager
-def folder_health(path: Path, experiment: str) -> Iterator[FolderHealth]:
+def folder_health(path: Path, experiment: str) -> Iterator[FolderProbe]:
     """The health of a shared folder, and of an experiment in it, for the block.
 
     What is tried out lies in the experiment's `.tmp`, which nobody watches or counts; where that is not there (or is a
@@ -42,9 +43,9 @@ def folder_health(path: Path, experiment: str) -> Iterator[FolderHealth]:
         try:
             probe.mkdir()
         except OSError as error:
-            yield FolderHealth(path, experiment, probe, f"cannot write in {parent}: {error.strerror or error}")
+            yield FolderProbe(path, experiment, probe, f"cannot write in {parent}: {error.strerror or error}")
             return
-        yield FolderHealth(path, experiment, probe)
+        yield FolderProbe(path, experiment, probe)
     finally:
         shutil.rmtree(probe, ignore_errors=True)
 
@@ -54,7 +55,9 @@ def nearest_existing(path: Path) -> Path:
     return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
 
 
-class FolderHealth(Health):
+class FolderProbe(FolderHealth):
+    """Measures a folder, beside a probe folder for what is tried out."""
+
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""
         self.probe = probe
@@ -62,7 +65,6 @@ class FolderHealth(Health):
         self._path = path
         self._root = path / experiment
         self.there = os.path.isdir(self._root)
-        self.folder = self
         self.trial = FolderStore(probe, "doctor")
 
     def writing(self) -> Writing:

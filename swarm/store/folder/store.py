@@ -25,6 +25,7 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
+    Room,
     parts_of,
 )
 from swarm.store.folder import bundles, growing
@@ -42,7 +43,6 @@ from swarm.store.folder.beneath import (
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import room_at
 from swarm.store.folder.publish import failing_to_write, publish, sync_folder, sync_opened
-from swarm.store.health import Room
 from swarm.wire.keys import EXPERIMENT
 
 LARGEST = 2**20

@@ -21,7 +21,7 @@ from swarm.errors import StoreError
 from swarm.records.files import PeerReader
 from swarm.records.liveness import STANDBY, STOPPED
 from swarm.records.reader import RunSnapshot, snapshot
-from swarm.store.health import Health, Survey
+from swarm.store.health import BucketHealth, Health, Survey
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
@@ -108,7 +108,7 @@ class CheckContext:
         """Watches the nodes for some seconds, and returns what they did."""
         if self.run is None:
             return WatchedNodes(0.0, {})
-        if self.health.bucket is None:
+        if not isinstance(self.health, BucketHealth):
             return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at)
         dated = Dated(self.settings.cadence.reconcile_interval, self.server_skew)
         return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at, dated)

@@ -22,7 +22,8 @@ from swarm.records.files import read_clock
 from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
 from swarm.records.table import Odd, columns, parse_rows
-from swarm.store.health import MOST_ENTRIES, FileSystem, Room, Survey, Visibility, Writing
+from swarm.store.base import Room
+from swarm.store.health import MOST_ENTRIES, FileSystem, FolderHealth, Survey, Visibility, Writing
 from swarm.store.run import Run
 from swarm.views.doctor.check import CheckContext, Finding, failure, graded, ok, warning
 from swarm.views.text import age, shorten, size
@@ -39,8 +40,8 @@ SHARE_OF_ROUND = 0.25
 def check_writing(context: CheckContext) -> Iterator[Finding]:
     """Exists or can be made, writable, fast enough."""
     path, interval = context.settings.place, context.settings.round_interval
-    if folder := context.health.folder:
-        yield from judge_writing(folder.writing(), path, interval)
+    if isinstance(context.health, FolderHealth):
+        yield from judge_writing(context.health.writing(), path, interval)
 
 
 def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterator[Finding]:
@@ -63,7 +64,7 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
 
 def check_visibility(context: CheckContext) -> Iterator[Finding]:
     """Whether what is written is seen at once, or late."""
-    if context.health.folder and not context.health.problem:
+    if isinstance(context.health, FolderHealth) and not context.health.problem:
         yield from judge_visibility(context.health.visibility())
 
 
@@ -84,8 +85,8 @@ def judge_visibility(seen: Visibility) -> Iterator[Finding]:
 
 def check_events(context: CheckContext) -> Iterator[Finding]:
     """Tells whether events of other hosts arrive, by the kind of file system."""
-    folder, interval = context.health.folder, context.settings.cadence.reconcile_interval
-    if folder is None:
+    folder, interval = context.health, context.settings.cadence.reconcile_interval
+    if not isinstance(folder, FolderHealth):
         return
     yield judge_filesystem(folder.file_system(), interval)
     if context.settings.cadence.watch == "off":
@@ -130,8 +131,8 @@ class RunNeed(NamedTuple):
 
 def check_space(context: CheckContext) -> Iterator[Finding]:
     """Free space of the place."""
-    if folder := context.health.folder:
-        yield from judge_space(folder.room(), measure_need(context))
+    if isinstance(context.health, FolderHealth):
+        yield from judge_space(context.health.room(), measure_need(context))
 
 
 def measure_need(context: CheckContext) -> RunNeed:
@@ -185,7 +186,7 @@ def judge_space(room: Room, run: RunNeed) -> Iterator[Finding]:
 
 def check_files(context: CheckContext) -> Iterator[Finding]:
     """Yields the survey."""
-    if context.run and context.health.folder:
+    if context.run and isinstance(context.health, FolderHealth):
         yield from judge_files(context.survey, context.alive)
     elif context.run:
         yield _none_of("names that no request can hold", context.survey.not_text, ODD_FIX)
@@ -263,9 +264,9 @@ KEEPS_BACK = re.compile(
 
 def check_delay(context: CheckContext) -> Iterator[Finding]:
     """Judges the delays; nothing where requests are paid for: the bucket's own checks say it there."""
-    if (folder := context.health.folder) is not None:
+    if isinstance(context.health, FolderHealth):
         delays = measured_delays(context.run) if context.run else []
-        yield judge_delay(delays, folder.file_system(), context.settings)
+        yield judge_delay(delays, context.health.file_system(), context.settings)
 
 
 def measured_delays(run: Run) -> list[float]:

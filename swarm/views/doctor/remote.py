@@ -8,7 +8,7 @@ from itertools import chain
 from statistics import median
 
 from swarm.config import Settings
-from swarm.store.health import Latency, Permission, Visibility
+from swarm.store.health import BucketHealth, Latency, Permission, Visibility
 from swarm.views.doctor.check import CheckContext, Finding, failure, graded, ok
 from swarm.views.doctor.place import judge_visibility
 
@@ -24,8 +24,8 @@ BEATS_MISSED = 3
 
 def check_bucket(context: CheckContext) -> Iterator[Finding]:
     """All of it; where something may not be done, what stands in its way alone."""
-    bucket = context.health.bucket
-    if bucket is None:
+    bucket = context.health
+    if not isinstance(bucket, BucketHealth):
         return
     yield from judge_permissions(bucket.permissions)
     if context.health.problem:

@@ -10,7 +10,7 @@ import pytest
 
 from swarm.plugins.notify.entry import PAUSE, Message, Notifier
 from swarm.plugins.notify.targets import UndeliveredError
-from swarm.store.health import Room
+from swarm.store.base import Room
 from swarm.views.status import Status, StatusReader
 from tests.layout import Layout
 from tests.unit.views.factories import START, append, make_experiment, make_peer, make_row, make_state, run_of, write

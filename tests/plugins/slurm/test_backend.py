@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ClusterError, ConfigError
-from swarm.plugins.slurm import backend as backends
 from swarm.plugins.slurm import queue
 from swarm.plugins.slurm.backend import SlurmBackend, job_name, slurm_backend
 from swarm.plugins.slurm.job import exit_file
+from swarm.plugins.slurm.program import UNKNOWN
 from swarm.plugins.slurm.queue import LOOK_SECONDS, Queue, parse
 from swarm.plugins.slurm.resources import Resources, parsed
 from swarm.programs import Launch
@@ -112,11 +112,11 @@ def test_a_job_that_failed_and_is_queued_again_has_not_ended_and_one_that_is_don
 
 def test_a_job_of_which_slurm_knows_nothing_any_more_was_killed_or_its_folder_is_not_shared(box: Path) -> None:
     job = make_backend(box).start(make_launch(box))
-    assert job.poll() == backends.UNKNOWN
+    assert job.poll() == UNKNOWN
     assert "--slurm-folder" in job.ending(), "it never said a word"
     assert sys.executable in job.ending()
     job.log.write_text("...")
-    assert job.poll() == backends.UNKNOWN
+    assert job.poll() == UNKNOWN
     assert "cancelled or killed" in job.ending()
 
 

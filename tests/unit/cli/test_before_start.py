@@ -12,8 +12,8 @@ from swarm.cli import before_start, up
 from swarm.config import Settings
 from swarm.errors import ModelError
 from swarm.policy.embedded import embedded_path
+from swarm.store.base import Room
 from swarm.store.folder import place
-from swarm.store.health import Room
 from swarm.store.place import open_place
 from tests.fake_hub import FakeHub, fake_hub, go_to
 from tests.permissions import permissions_count

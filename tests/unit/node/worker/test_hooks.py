@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.node import round as told
-from swarm.node.worker.hooks import Hooks, Peers, PluginHooks, PublishingHook
+from swarm.node.worker.context import PublishingHook
+from swarm.node.worker.hooks import Hooks, Peers, PluginHooks
 from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -54,7 +54,7 @@ async def test_a_feature_joins_in_after_the_drawing_and_the_update_in_the_row_an
 ) -> None:
     witness, policy = Witness(), FakePolicy()
     hooks = Hooks((witness.draw,), (witness.update,), (witness.fill,), (witness.end,))
-    monkeypatch.setattr(told, "hooks_of", lambda *_: hooks)
+    monkeypatch.setattr("swarm.node.worker.worker.hooks_of", lambda *_: hooks)
     make_ghost(layout, "bob")
     async with running(make_worker(layout, "alice", policy, liveness_timeout=60.0)):
         await set_clock(layout, 0)

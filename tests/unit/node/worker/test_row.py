@@ -18,7 +18,7 @@ from swarm.node.round import to_train
 from swarm.node.worker.events import Train
 from swarm.node.worker.row import mean_rewards, metrics_row
 from swarm.node.worker.steps import External, OpenedRound, Own, PlayedRound, Sampled, Updated
-from swarm.store.health import Room
+from swarm.store.base import Room
 from swarm.types import (
     Completion,
     GradientEstimate,

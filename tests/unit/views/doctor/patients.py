@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.config import Settings
-from swarm.store.folder.health import FolderHealth
+from swarm.store.folder.health import FolderProbe
 from swarm.store.place import open_place
 from swarm.views.doctor.check import CheckContext, Finding, Timing, Verdict
 from swarm.views.doctor.examine import Check
@@ -59,7 +59,7 @@ def make_patient(path: Path, scene: Scene | None = None, *, probe: bool = True, 
     if probe:
         place.mkdir()
     made = Settings().with_values({"path": str(path), "experiment": "exp", **settings})
-    health = FolderHealth(path, "experiments/exp", place, "" if probe else "nothing can be written")
+    health = FolderProbe(path, "experiments/exp", place, "" if probe else "nothing can be written")
     run = open_place(path).open("exp") if health.there else None
     return CheckContext(made, run, health, 1.0, (scene or Scene()).timing)
 

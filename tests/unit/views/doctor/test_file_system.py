@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from swarm.planner.shape import ModelShape
-from swarm.store.base import Blob
+from swarm.store.base import Blob, Room
 from swarm.store.folder.health import folder_health
 from swarm.store.folder.store import FolderStore
-from swarm.store.health import Room
 from swarm.views.doctor import place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient

@@ -9,7 +9,8 @@ import pytest
 
 from swarm.config import Settings
 from swarm.config.place import CADENCE
-from swarm.store.health import FileSystem, Latency, Permission, Room, Visibility, Writing
+from swarm.store.base import Room
+from swarm.store.health import FileSystem, Latency, Permission, Visibility, Writing
 from swarm.tasks.bars import Bar
 from swarm.views.doctor import machine, nodes, place, remote
 from swarm.views.doctor.check import Finding
