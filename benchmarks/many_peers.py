@@ -24,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -68,10 +69,17 @@ class Publishers:
         self._names = [f"peer-{number:05}" for number in range(count)]
         self._beats = itertools.count(1)
         self._began = time.time()
-        self.beats_every = settings.cadence.heartbeat_interval if settings.sparing else 5.0
+        self._beats_every = settings.cadence.heartbeat_interval if settings.sparing else 5.0
         QUESTIONS.prepare()
 
-    def beat(self) -> None:
+    def beat_for_ever(self) -> None:
+        """Peers are seen to live also while their groups are being written."""
+        while True:
+            began = time.monotonic()
+            self._beat()
+            time.sleep(max(0.0, began + self._beats_every - time.monotonic()))
+
+    def _beat(self) -> None:
         beat = next(self._beats)
         for name in self._names:
             peer = PeerFile(
@@ -82,9 +90,9 @@ class Publishers:
                 last_seen=time.time(),
                 incarnation=name,
                 model="nothing",
-                heartbeat_interval=self.beats_every,
+                heartbeat_interval=self._beats_every,
             )
-            self._put(keys.peer(name), encode(peer))
+            self._run.store.put(keys.peer(name), encode(peer), durable=False)
 
     def publish(self, key: RoundKey) -> None:
         put = []
@@ -117,11 +125,9 @@ def publish_for_ever(path: str, count: int, seconds: float) -> None:
     settings = Settings(path=path, experiment=EXPERIMENT)
     run = open_place(path).open(EXPERIMENT, writer="publishers")
     writers = ThreadPoolExecutor(16 if settings.sparing else 1)  # in a folder one after the other, as measured before
-    publishers, done, beaten, published = Publishers(run, settings, count, writers), -1, 0.0, 0.0
+    publishers, done, published = Publishers(run, settings, count, writers), -1, 0.0
+    threading.Thread(target=publishers.beat_for_ever, daemon=True).start()
     while True:
-        if time.monotonic() - beaten > publishers.beats_every:
-            publishers.beat()
-            beaten = time.monotonic()
         try:
             state = read_state(run)
         except (ProtocolError, StoreError):
