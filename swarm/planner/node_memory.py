@@ -74,6 +74,8 @@ class NodeMemory:
     """Host memory: weights, moments and `kept` while a checkpoint is written."""
     scorers: int
     """Host memory of the children that score."""
+    on_host: bool
+    """It computes on the CPU, although the plan's device is a GPU."""
 
     @property
     def resident(self) -> int:
@@ -162,6 +164,7 @@ def node_memory(
         kept={title: number * fp32_trained for title, number in copies.items()},
         snapshot=(3 + sum(copies.values())) * fp32_trained,
         scorers=settings.scorer_processes * SCORER,
+        on_host=on_host,
     )
 
 

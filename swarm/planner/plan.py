@@ -206,7 +206,7 @@ class _Situation:
             together = 1 if self.settings.adapter.kind == "none" else -(-count // models)
             working = self.memories(size, checkpointing, together) if together > 1 else dealt
             alike.append(_AlikeProcesses(processes, dealt, working))
-        return tuple(_parts(alike, self.settings, self.device, self.on_host))
+        return tuple(_parts(alike, self.settings, self.device))
 
     def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:
         return [
@@ -254,13 +254,11 @@ def _largest(alike: Sequence[_AlikeProcesses]) -> NodeMemory:
     return max((memory for one in alike for memory in one.nodes), key=lambda memory: memory.peak)
 
 
-def _parts(
-    alike: Sequence[_AlikeProcesses], settings: Settings, device: DeviceMemory, on_host: Sequence[str]
-) -> Iterator[Part]:
-    """Yields the lines of a plan; one node is the largest on the device, and models `on_host` compute in its host."""
-    on_device = _only(alike, lambda node: node.model not in on_host)
+def _parts(alike: Sequence[_AlikeProcesses], settings: Settings, device: DeviceMemory) -> Iterator[Part]:
+    """Yields the lines of a plan; one node is the largest on the device."""
+    on_device = _only(alike, lambda node: not node.on_host)
     yield from _computing(on_device, settings, is_gpu=device.is_gpu)
-    for part in _computing(_only(alike, lambda node: node.model in on_host), settings, is_gpu=False):
+    for part in _computing(_only(alike, lambda node: node.on_host), settings, is_gpu=False):
         yield replace(part, one=0, on_host=True)
     largest, processes = _largest(on_device or alike), _total(alike, lambda one: 1)
 
