@@ -1,4 +1,4 @@
-"""What a look at a long run in a folder costs: processor seconds of the commands that only look.
+"""What a look at a long run in a folder costs: processor seconds and memory of the commands that only look.
 
     python -m benchmarks.looks [--quick] [--rounds 2000] [--nodes 16] [--repeats 7] [--before CHECKOUT]
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
 from benchmarks.made_place import make_place
@@ -29,15 +29,24 @@ LOOKS = {
 HERE = Path(__file__).parents[1]
 
 
-def cost(checkout: Path, words: list[str], environ: dict[str, str]) -> float:
-    """Processor seconds of one run of a command."""
+class Cost(NamedTuple):
+    """Of one run of a command."""
+
+    seconds: float
+    """Of processor time."""
+    megabytes: float
+    """At most resident; never fewer than this benchmark's own, which the kernel counts."""
+
+
+def cost(checkout: Path, words: list[str], environ: dict[str, str]) -> Cost:
+    """Runs a command."""
     run = [sys.executable, "-P", "-m", "swarm", *words]
     process = subprocess.Popen(run, env=environ | {"PYTHONPATH": str(checkout)}, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(words)} in {checkout}: exit code {process.returncode}")
-    return used.ru_utime + used.ru_stime
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def measure(sides: dict[str, Path], rounds: int, nodes: int, repeats: int) -> dict[str, Any]:
@@ -50,7 +59,7 @@ def measure(sides: dict[str, Path], rounds: int, nodes: int, repeats: int) -> di
         found: dict[str, Any] = {}
         for look, words in LOOKS.items():
             where = [] if look == "version" else ["--path", folder]
-            costs: dict[str, list[float]] = {side: [] for side in sides}
+            costs: dict[str, list[Cost]] = {side: [] for side in sides}
             for _ in range(repeats + 1):
                 for side, checkout in sides.items():
                     costs[side].append(cost(checkout, [*words, *where], environ))
@@ -58,11 +67,13 @@ def measure(sides: dict[str, Path], rounds: int, nodes: int, repeats: int) -> di
     return found
 
 
-def _summed(seconds: list[float]) -> dict[str, float]:
+def _summed(costs: list[Cost]) -> dict[str, float]:
+    seconds = [cost.seconds for cost in costs]
     return {
         "median": round(statistics.median(seconds), 3),
         "min": round(min(seconds), 3),
         "max": round(max(seconds), 3),
+        "megabytes": round(max(cost.megabytes for cost in costs)),
     }
 
 
