@@ -58,7 +58,7 @@ CALM: dict[str, Any] = {"step": 100, "rust_timeout": 2_000}
 CALM_AFTER = 60.0
 """Seconds without an event of a name that had none before: heartbeats are written again and again. After five of them
 each node of a swarm with rounds of six seconds lost a tenth of one in each round."""
-LOOK_APART = 1.0
+LOOK_APART, LOOK_APART_CALM = 1.0, 5.0
 """Seconds between two looks for folders that are not watched, of which no event told."""
 MOST_TOLD = 4096
 """Names that had one; strangers choose them."""
@@ -72,8 +72,8 @@ BUSY, BUSY_LASTS = 32, 3.0
 seconds: each event wakes a thread of the library, those of 1,000 files for 40 ms in all."""
 VANISHING_MOST = 10.0
 """Seconds without a watch for which folders that went before they were watched are no failure."""
-SILENCE_LEAST = 1.0
-"""Seconds that an event may be late before it counts as one that did not come."""
+SILENCE_LEAST = 4.0
+"""Seconds that an event may be late before it counts as one that did not come. Meanwhile the folder is listed."""
 _PANIC = "PanicException"
 """What Rust's panics come as: no Exception, and of a type that cannot be imported."""
 
@@ -225,7 +225,8 @@ class _Watcher:
         """Tells whether a folder is there that matters now and is not watched, or one came, or a watched one went;
         where that came back, it is another one. Events of files alone have it looked only so often."""
         others = {change for change in batch if not change[1].endswith(".json")}
-        if not others and anyio.current_time() - self._looked_at < LOOK_APART:
+        apart = LOOK_APART_CALM if self._calm else LOOK_APART
+        if not others and anyio.current_time() - self._looked_at < apart:
             return False
         self._looked_at = anyio.current_time()
         return await to_thread.run_sync(self._find_others, others, self._among_them())

@@ -22,6 +22,8 @@ from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.finished import NO_REWARDS
 from swarm.records.liveness import ACTIVE, STANDBY, STOPPED, Liveness
+from swarm.store.base import Page
+from swarm.store.folder.store import FolderStore
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -263,6 +265,27 @@ async def test_a_state_that_cannot_be_written_is_tried_again_at_the_next_look_an
     assert min(later - earlier for earlier, later in pairwise(tried)) > 0.1
 
 
+def test_while_peers_cannot_be_listed_nothing_is_decided_and_the_log_says_so_once(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_ghost(layout, "bob")
+    ctx = make_context(layout, "clock", **STAYS)
+    observer = Observer(ctx, Presence(ctx, "coordinator"), Liveness(60.0))
+    usual = FolderStore.list
+
+    def fails(store: FolderStore, prefix: str, **more: Any) -> Page:
+        if prefix == keys.PEERS:
+            raise StoreError("Stale file handle")
+        return usual(store, prefix, **more)
+
+    with capture_logs() as logs:
+        with monkeypatch.context() as moment:
+            moment.setattr(FolderStore, "list", fails)
+            assert [observer.look(RoundKey(0)) for _ in range(3)] == [None] * 3
+        assert there(observer.look(RoundKey(0))).live == {"bob"}
+    assert events_of(logs) == ["folder.unlistable", "folder.listable"]
+
+
 async def test_a_link_where_rewards_should_lie_does_not_stop_the_clock(layout: Layout, tmp_path: Path) -> None:
     make_ghost(layout, "bob")
     layout.rewards.mkdir(parents=True)
@@ -321,9 +344,10 @@ def test_a_clock_that_is_further_is_doubted_for_three_beats_and_not_again_for_fo
     assert [at for at, doubt in doubted.items() if doubt] == [100.0, 105.9, 140.1, 146.0]
 
 
+@pytest.mark.parametrize("last", [ACTIVE, STOPPED])
 @pytest.mark.parametrize(("seen", "says"), [(True, 5), (True, 4), (False, 5)])
-def test_a_further_clock_of_one_that_has_ended_counts_if_it_was_seen_to_live_and_says_that_it_came_there(
-    layout: Layout, seen: bool, says: int
+def test_a_further_clock_of_one_that_lives_or_has_ended_counts_if_it_was_seen_to_live_and_says_that_it_came_there(
+    layout: Layout, seen: bool, says: int, last: str
 ) -> None:
     now = [0.0]
     times = replace(SYSTEM_CLOCK, monotonic=lambda: now[0])
@@ -339,7 +363,7 @@ def test_a_further_clock_of_one_that_has_ended_counts_if_it_was_seen_to_live_and
     for now[0] in range(20 if seen else 0):
         other(ACTIVE)
         observer.look(RoundKey(0))
-    other(STOPPED)
+    other(last)
     observer.look(RoundKey(0))
     assert (observer.state(RoundKey(0)) is not None) == (seen and says == 5)
 

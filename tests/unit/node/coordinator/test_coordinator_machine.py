@@ -187,6 +187,9 @@ a last round that was done while no coordinator was there is closed [at=4 rounds
     0 submitted=ab; 59.9 submitted=ab; 60 submitted=ab: opened 4
     61 submitted=ab: all_submitted 5 end
 
+a round before the last that was done so waits for somebody [at=3 rounds=5]
+    0 submitted=ab; 60 submitted=ab; 1000 submitted=ab: waits
+
 a last round is closed so where nobody said how many there are [expected=nobody at=4 rounds=5]
     0 submitted=ab; 59.9 submitted=ab; 60 submitted=ab: opened 4
     61 submitted=ab: all_submitted 5 end
@@ -210,6 +213,11 @@ an open round whose workers all died waits until they are back [expected=nobody]
     121 submitted=a coming=abc before=abc; 122 live=a submitted=a before=abc: waits
     420 live=a submitted=a coming=bc before=abc: waits
     450 live=abc submitted=a before=abc; 454 live=abc submitted=abc before=abc: all_submitted 6
+
+all who come back to such a round with their rewards close it at once [expected=nobody]
+    {PLAYED}
+    121 submitted=a coming=abc before=abc; 122 live=a submitted=a before=abc: waits
+    450 live=abc submitted=abc before=abc: all_submitted 6
 
 who comes new to a round that all have left waits for nobody [expected=nobody]
     {PLAYED}
@@ -239,6 +247,10 @@ one that was paused follows the one that took over, neither back nor on
 one follows another that finished [rounds=4]
     0 live=ab: opened 0
     1 live=ab clock=4end; 99 live=ab submitted=ab: waits
+
+one follows another that finished more rounds than it was asked for [rounds=4]
+    0 live=ab: opened 0
+    1 live=ab clock=6end; 99 live=ab submitted=ab: waits
 """
 
 
@@ -301,6 +313,10 @@ def test_the_front_is_where_more_than_half_of_the_live_workers_have_come(
 ) -> None:
     found = majority_front(RoundKey(at), frozenset(live), submitted_in(**last_rounds))
     assert found == (None if front is None else RoundKey(front))
+
+
+def test_no_front_lies_beyond_a_round_that_most_have_not_done() -> None:
+    assert majority_front(RoundKey(2), frozenset("ab"), lambda key: frozenset("ab" * (key.round == 4))) is None
 
 
 # ── names that do nothing ───────────────────────────────────────────────────────────────────────────────────────────
