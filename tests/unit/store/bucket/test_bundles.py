@@ -81,6 +81,19 @@ def test_one_file_of_a_checkpoint_is_read_without_the_others() -> None:
             store.get(key, 10)
 
 
+def test_what_lies_deep_in_a_bundle_is_listed_and_read() -> None:
+    def deep(folder: Path) -> None:
+        (folder / "model" / "parts").mkdir(parents=True)
+        (folder / "model" / "parts" / "weights").write_bytes(b"w")
+
+    bucket = MemoryBucket()
+    bucket.open("anna").put_bundle(PREFIX, deep)
+    assert names(bucket, f"{PREFIX}/model") == ["parts"]
+    assert names(bucket, f"{PREFIX}/model/parts") == ["weights"]
+    with bucket.open().open_bundle(PREFIX) as folder:
+        assert (folder / "model" / "parts" / "weights").read_bytes() == b"w"
+
+
 def test_a_bundle_that_was_replaced_leaves_its_data_to_who_reads_it_until_the_next() -> None:
     bucket = MemoryBucket()
     for _ in range(4):
@@ -94,6 +107,7 @@ def test_a_bundle_that_was_replaced_leaves_its_data_to_who_reads_it_until_the_ne
         ("malformed", b"{"),
         ("malformed", b"[" * 100_000),
         ("wrong_version", manifest(version=2)),
+        ("wrong_version", manifest(version=0)),
         ("malformed", manifest(id="../../peers")),
         ("malformed", manifest(("../evil", 0, EMPTY))),
         ("malformed", manifest(("/etc/passwd", 0, EMPTY))),

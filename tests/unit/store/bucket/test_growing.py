@@ -72,6 +72,17 @@ def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back
     assert whole(bucket) == [*(b"%08d" % number for number in range(600)), *more]
 
 
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_record_that_the_file_ends_with_already_is_appended_once_and_one_that_ends_like_it_is_another(
+    comes_back: bool,
+) -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    for row in (b"q", b"ab", b"ab", b"cab", b"ab"):
+        (bucket.open("anna") if comes_back else anna).append_records(LOG, [row], durable=True)
+    assert whole(bucket) == [b"q", b"ab", b"cab", b"ab"]
+
+
 class _Forgetful:
     """A client that leaves some of what it is to delete."""
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import obstore.exceptions
+import obstore.store
 import pytest
 
 from swarm.config.place import bucket_url, is_url, place_of
@@ -112,6 +114,30 @@ def test_variables_that_change_are_read_again_and_roles_are_left_to_obstore() ->
 
 
 GIVEN = {"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "B", "SessionToken": "C"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "region"), [({"AWS_REGION": "eu-1"}, None), ({"AWS_DEFAULT_REGION": "eu-1"}, None), ({}, "us-east-1")]
+)
+def test_a_region_is_taken_from_the_environment_and_named_only_where_there_is_none(
+    environ: dict[str, str], region: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(obstore.store, "from_url", lambda *_, config, **__: asked.append(config))
+    open_bucket(bucket_url("s3://mine/place"), {"AWS_ACCESS_KEY_ID": "x", **environ})
+    assert [config.get("region") for config in asked] == [region]
+
+
+@pytest.mark.parametrize("refusal", [obstore.exceptions.GenericError("no"), ValueError("no")])
+def test_a_configuration_that_the_library_refuses_is_an_error_of_the_place(
+    refusal: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise refusal
+
+    monkeypatch.setattr(obstore.store, "from_url", refuses)
+    with pytest.raises(StoreError, match="s3://mine"):
+        open_bucket(bucket_url("s3://mine/place"), {"AWS_ACCESS_KEY_ID": "x"})
 
 
 def test_the_program_of_a_profile_is_asked_again_shortly_before_its_credentials_expire(tmp_path: Path) -> None:

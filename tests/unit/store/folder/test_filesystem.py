@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -68,4 +69,7 @@ def test_a_folder_knows_its_room_once_it_has_written_and_what_lies_nowhere_knows
     assert room is not None
     assert room.total == pytest.approx(use.used + use.free, rel=0.01)
     assert 0 < room.free < room.total
+    counted = os.statvfs(tmp_path)
+    assert (room.inodes is None) == (counted.f_files == 0)
+    assert room.inodes is None or 0 < room.inodes <= counted.f_files
     assert MemoryPlace().open().facts().room is None
