@@ -50,6 +50,7 @@ docs: $(VENV)/.installed-dev
 # The table of docs/speed.md, from nothing: three quarters of an hour on two quiet cores.
 bench: $(VENV)/.installed-bench
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	$(BIN)/python -m benchmarks.demonstration --busy 2
 	$(BIN)/python -m benchmarks.table --write docs/speed.md
 
 # What a card can do, in parts of some minutes that go on after a break. Needs a build of torch for it: `make gpu TORCH=torch`.

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -230,10 +231,10 @@ def decode_step_rows(result: Result) -> Iterator[Row]:
         yield Row(what, "", f"{ratios} rows; {within}")
 
 
-def demonstration_rows(result: Result) -> Iterator[Row]:
+def demonstration_rows(result: Result, beside: str = "") -> Iterator[Row]:
     """The demonstration from the prompt to the end, beside an earlier commit where one was measured."""
     for name, what, target, digits in (
-        ("seconds", "the demonstration, from the prompt to the end: seconds", "half of before", 1),
+        ("seconds", f"the demonstration{beside}, from the prompt to the end: seconds", "half of before", 1),
         ("seconds_of_rounds", "— of which rounds", "", 1),
         ("processor_seconds", "— processor seconds", "", 1),
         ("peak_memory_mb", "— memory of all processes (PSS), MB", "at most 700", 0),
@@ -243,6 +244,9 @@ def demonstration_rows(result: Result) -> Iterator[Row]:
             for tree, said in _now_and_before(result["trees"], result["own"])
         ]
         yield Row(what, target, "; ".join(sides))
+
+
+busy_demonstration_rows = partial(demonstration_rows, beside=" beside two busy loops")
 
 
 def _now_and_before(trees: Mapping[str, Any], own: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -288,6 +292,7 @@ BENCHMARKS = (
     Benchmark("decode_step", "cpu", "decoding steps, compiled", decode_step_rows),
     Benchmark("waiting", "cpu", "a node that waits", waiting_rows),
     Benchmark("demonstration", "cpu", "the demonstration", demonstration_rows),
+    Benchmark("demonstration_busy_2", "cpu", "the demonstration beside two busy loops", busy_demonstration_rows),
     Benchmark("gpu", "cuda_*", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
 )
 
