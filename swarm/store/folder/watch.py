@@ -53,8 +53,9 @@ QUICK: dict[str, Any] = {"step": 2, "rust_timeout": 200}
 """Milliseconds between two looks at what the kernel told, and after which a batch is given in any case. Measured: 3 ms
 on a quiet folder, 5 on a busy one, for 1.4 % of a core. A step of 10 gave 13 and 19 ms for 0.7 %, one of 1 gave 2 ms
 for 2.2 %, and the defaults 68 and 1,619 ms."""
-CALM: dict[str, Any] = {"step": 100, "rust_timeout": 2_000}
-"""The same while nothing happens: a node may wait for hours."""
+CALM: dict[str, Any] = {"step": 250, "rust_timeout": 2_000}
+"""The same while nothing happens: a node may wait for hours. What ends a quiet minute is told an eighth of a
+second later."""
 CALM_AFTER = 60.0
 """Seconds without an event of a name that had none before: heartbeats are written again and again. After five of them
 each node of a swarm with rounds of six seconds lost a tenth of one in each round."""
