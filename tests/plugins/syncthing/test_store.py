@@ -19,6 +19,7 @@ from swarm.plugins.syncthing.membership import RECORD, Member, Membership, Membe
 from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.records.listing import NodeFiles, nodes_in, rounds_in
 from swarm.store.base import PAGE, Store, get_many
+from swarm.store.health import FolderHealth
 from swarm.store.place import open_place
 from swarm.store.wake_ups import wake_ups
 from tests.conformance.test_births import Machine, born_in
@@ -231,7 +232,7 @@ def test_experiments_are_the_hosts_and_are_there_before_one_has_written_in_them(
         assert (place.experiments(), place.has("demo")) == (["demo"] * begun, begun)
         with place.health("demo") as health:
             assert health.there is begun
-            assert not begun or (health.folder is not None and not health.folder.writing().problem)
+            assert not begun or (isinstance(health, FolderHealth) and not health.writing().problem)
         machines.plant("lab", "experiment.json")
 
 
