@@ -114,7 +114,7 @@ def manifest_of(client: Objects, prefix: str) -> BundleManifest:
         raise ProtocolError("malformed", f"the manifest of {client.describe(prefix)}: {error}") from None
     if manifest.version != _VERSION:
         raise ProtocolError("wrong_version", f"the manifest of {client.describe(prefix)} has another than {_VERSION}")
-    total = sum(max(file.size, 0) for file in manifest.files)
+    total = sum(file.size for file in manifest.files)
     if len(manifest.files) > MOST_IN_A_BUNDLE or total > MOST_BYTES_IN_A_BUNDLE:
         raise ProtocolError(
             "oversized",

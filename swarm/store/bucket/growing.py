@@ -72,7 +72,7 @@ def segments_of(client: Objects, name: str, after: str = "", enough: int | None 
             found.append(segment)
             if enough is not None and segment.start > enough and of_birth >= PAGE:
                 walk.leap(f"{grown(name)}/{segment.birth}{BEHIND}")
-    return newest(found, Segment.of(after, 0))
+    return newest(found, Segment.of(after, 1))
 
 
 class Piece(NamedTuple):
@@ -284,10 +284,10 @@ class GrowingWriter:
         kept = counted(found)
         self._left = [(time.monotonic(), self._object(segment)) for segment in {*found} - {*kept}]
         size = max(segment.end for segment in kept)
-        end = self._with_tail(_End(found[0].birth, size, b"", tuple(kept)), 1, found)
+        end = self._with_tail(_End(found[0].birth, size, b"", tuple(kept)), 1)
         if not end.size or end.tail.endswith(b"\n"):
             return end
-        end = self._with_tail(end, MOST_TORN, found)
+        end = self._with_tail(end, MOST_TORN)
         whole = end.tail.rfind(b"\n") + 1
         return end._replace(size=end.size - len(end.tail) + whole, tail=end.tail[:whole])
 
@@ -308,13 +308,12 @@ class GrowingWriter:
         self._client.delete([self._name])
         return _End(birth, 0, b"").and_then(data, [whole] if data else [])
 
-    def _with_tail(self, end: _End, wanted: int, found: Sequence[Segment] = ()) -> _End:
+    def _with_tail(self, end: _End, wanted: int) -> _End:
         """Returns the same, with so many bytes of the tail, or all that there are."""
         wanted = min(wanted, end.size)
         if len(end.tail) >= wanted:
             return end
-        pieces = pieces_of(self._name, found or end.segments or segments_of(self._client, self._name))
-        stop = end.size - len(end.tail)
+        stop, pieces = end.size - len(end.tail), pieces_of(self._name, end.segments)
         data = read_pieces(self._client, [p for piece in pieces if (p := piece.within(end.size - wanted, stop))])
         return end._replace(tail=data + end.tail)
 

@@ -50,8 +50,8 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, name: str, size: int) -> Segment | None:
-        """Parses the last part of a segment's name; None if it is none."""
-        if not (match := _SEGMENT.fullmatch(name)):
+        """Parses the last part of a segment's name; None if it is none, as where it has no bytes."""
+        if not size or not (match := _SEGMENT.fullmatch(name)):
             return None
         found = cls(match[1], int(match[2]), int(match[3] or match[2]), size)
         return found if found.name == name and (not found.joined or found.end > found.at) else None

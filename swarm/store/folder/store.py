@@ -162,10 +162,9 @@ class FolderStore:
     @contextmanager
     def holding(self, prefix: str) -> Iterator[None]:
         with ExitStack() as stack:
-            with suppress(OSError):  # each file says why
-                if not self._by_path:
-                    folder = self._readable(prefix)
-                    self._held.open = folder.names, stack.enter_context(opened_folder(folder))
+            with suppress(OSError):  # each file says why, or is reached by its path
+                folder = self._readable(prefix)
+                self._held.open = folder.names, stack.enter_context(opened_folder(folder))
             stack.callback(vars(self._held).clear)
             yield
 

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from swarm.errors import StoreError
 from swarm.lines import MOST_TOGETHER, BufferedLog
-from swarm.store.base import MOST_PER_READ, Records
+from swarm.store.base import MOST_PER_READ, PAGE, Records
 from swarm.store.bucket import growing
 from swarm.store.bucket.growing import GrowingWriter
 from swarm.store.bucket.listing import MOST_GROWN
 from swarm.store.bucket.log import SealedLog
-from tests.unit.store.bucket.buckets import ROOT, MemoryBucket, error
+from tests.unit.store.bucket.buckets import BUSY, ROOT, Faults, MemoryBucket, error
 
 LOG = "logs/anna/metrics.jsonl"
 BIRTH = "0" * 20
@@ -61,15 +62,24 @@ def test_however_many_records_were_appended_a_reader_asks_for_few_segments() -> 
 
 
 @pytest.mark.usefixtures("no_grace")
-def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back() -> None:
+@pytest.mark.parametrize("gone", [0, 100], ids=["whole", "some bytes are gone"])
+def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back(gone: int) -> None:
     bucket = MemoryBucket()
     for number in range(600):
-        bucket.write(segment(9 * number), b"%08d\n" % number)
+        bucket.write(segment(9 * number + (gone if number else 0)), b"%08d\n" % number)
     more = appended(bucket, 40)
     reader = bucket.open()
-    assert len(reader.read_records(LOG).records) == 640
-    assert reader.facts().spent.requests["get"] <= 3
-    assert whole(bucket) == [*(b"%08d" % number for number in range(600)), *more]
+    found = reader.read_records(LOG)
+    behind = reader.read_records(LOG, found.cursor)
+    assert found.records + behind.records == [*(b"%08d" % number for number in range(600)), *more]
+    assert reader.facts().spent.requests["get"] <= 4
+
+
+def test_a_file_of_more_segments_than_a_listing_has_names_is_read_to_its_end() -> None:
+    bucket, rows = MemoryBucket(), [b"%08d" % number for number in range(PAGE + 200)]
+    for number, row in enumerate(rows):
+        bucket.write(segment(9 * number), row + b"\n")
+    assert whole(bucket) == rows
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
@@ -147,6 +157,30 @@ def test_what_cannot_be_read_now_is_joined_to_nothing_and_stays(fate: str, monke
     assert anna.facts().spent.requests["get"] <= 20, "it is not tried with each append"
 
 
+@pytest.mark.usefixtures("no_grace")
+def test_what_could_not_be_joined_for_a_moment_is_joined_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    for number in range(15):
+        bucket.write(segment(9 * number), b"%08d\n" % number)
+    anna = bucket.open("anna")
+    with monkeypatch.context() as patch:
+        befalls("refused", bucket.names(LOG)[1], bucket, patch)
+        anna.append_records(LOG, [b"last"], durable=True)
+    before = len(bucket.names(LOG))
+    for _ in range(20):
+        anna.append_records(LOG, [b"last"], durable=True)
+    assert len(bucket.names(LOG)) < before
+    assert whole(bucket) == [*(b"%08d" % number for number in range(15)), b"last"]
+
+
+def test_a_writer_that_cannot_read_what_it_wrote_last_goes_on_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    bucket.open("anna").append_records(LOG, [b"one"], durable=True)
+    Faults(monkeypatch, "get", ("", ""), *[("before", BUSY)] * 6)
+    bucket.open("anna").append_records(LOG, [b"two"], durable=True, once=False)
+    assert whole(bucket) == [b"one", b"two"]
+
+
 @pytest.mark.parametrize(("grace", "listings"), [(0.0, 2), (growing.GRACE, 1)])
 def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_was_or_is_now(
     grace: float, listings: int, monkeypatch: pytest.MonkeyPatch
@@ -179,6 +213,47 @@ def test_what_is_gone_from_the_middle_or_cannot_be_ours_is_left_out(
             bucket.write(segment(start), data)
     monkeypatch.setattr(growing, "MOST_PER_APPEND", 50)
     assert whole(bucket) == whole(bucket, limit=2) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("birth", [BIRTH, "f" * 20])
+def test_an_object_of_no_bytes_in_the_place_of_a_segment_is_none(birth: str) -> None:
+    bucket = MemoryBucket()
+    bucket.write(f"{LOG}~/{birth}-{0:015}", b"")
+    assert bucket.open().read_records(LOG) == Records([], "")
+    assert bucket.open().stat(LOG) is None
+    bucket.open("anna").append_records(LOG, [b"one"], durable=True)
+    assert whole(bucket) == [b"one"]
+
+
+def test_a_segment_that_reaches_beyond_the_one_behind_it_spoils_no_record_that_comes() -> None:
+    bucket = MemoryBucket()
+    bucket.write(segment(0), b"one\ntwo\nthree\n")
+    bucket.write(segment(4), b"two\n")
+    bucket.open("anna").append_records(LOG, [b"four"], durable=True)
+    assert whole(bucket) == [b"one", b"two", b"four"]
+
+
+@pytest.mark.parametrize(("bound", "before"), [("MOST_PER_APPEND", []), ("MOST_GROWN", [b"one"])])
+def test_what_no_file_or_segment_can_hold_is_refused_and_what_was_there_stays(
+    bound: str, before: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, bound, 20)
+    anna = MemoryBucket().open("anna")
+    for row in before:
+        anna.append_records(LOG, [row], durable=True)
+    with pytest.raises(StoreError, match=f"s3://mine/{ROOT}/{LOG}"):
+        anna.append_records(LOG, [b"x" * 20], durable=True)
+    assert anna.read_records(LOG).records == before
+
+
+def test_a_file_that_is_made_anew_by_a_clock_that_went_back_is_read_from_its_beginning() -> None:
+    bucket = MemoryBucket()
+    bucket.open("anna").append_records(LOG, [b"one", b"two"], durable=True)
+    cursor = bucket.open().read_records(LOG).cursor
+    bucket.open("anna").remove(LOG)
+    bucket.write(segment(0), b"another\n")
+    found = bucket.open().read_records(LOG, cursor)
+    assert (found.records, found.restarted) == ([b"another"], True)
 
 
 def test_a_file_put_as_one_object_is_read_and_becomes_a_segment_when_it_grows() -> None:
@@ -226,6 +301,15 @@ def test_many_lines_of_a_log_are_one_segment_and_equal_ones_stay() -> None:
         assert bucket.names() == []
     assert whole(bucket) == [b"the same line"] * 500
     assert len(bucket.names()) == 1
+
+
+def test_equal_lines_that_are_sealed_one_after_the_other_stay_in_one_life_and_the_next() -> None:
+    bucket = MemoryBucket()
+    for _ in range(2):
+        log = bucket.open("anna").open_log(LOG)
+        log.write(b"the same line")
+        log.write(b"the same line")
+    assert whole(bucket) == [b"the same line"] * 4
 
 
 def test_a_line_is_sealed_when_it_is_old_and_at_once_when_there_are_many() -> None:
