@@ -42,6 +42,11 @@ BREAKS = {
         lambda store, key, records, **_: store.inner.append_records(key, records, durable=True),
         ("records_that_are_new_follow_the_same_ones",),
     ),
+    "leaves empty records out": Break(
+        "append_records",
+        lambda store, key, records, **_: store.inner.append_records(key, [*filter(None, records)], durable=True),
+        ("a_file_may_begin_with_an_empty_record",),
+    ),
     "appends in any order": Break(
         "append_records",
         lambda store, key, records, **_: store.inner.append_records(key, records[::-1], durable=True),
@@ -179,6 +184,16 @@ def writes_bundles_file_by_file(store: Broken, prefix: str, fill: Callable[[Path
             for path in filter(Path.is_file, Path(name).rglob("*")):
                 store.inner.put(f"{prefix}/{path.relative_to(name).as_posix()}", path.read_bytes())
                 store.common.let_readers_look()
+
+
+@breaks("put_bundle", "a_bundle_has_folders_within_folders")
+def leaves_out_what_lies_deep(store: Broken, prefix: str, fill: Callable[[Path], None]) -> None:
+    def shallow(folder: Path) -> None:
+        fill(folder)
+        for file in filter(Path.is_file, folder.glob("*/*/*")):
+            file.unlink()
+
+    store.inner.put_bundle(prefix, shallow)
 
 
 # ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────

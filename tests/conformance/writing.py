@@ -76,6 +76,16 @@ def check_a_bundle_that_cannot_be_filled_leaves_the_one_before(world: World, tmp
     assert names(anna, "checkpoints/round_5") == ["anna"]
 
 
+@promise("atomic")
+def check_a_bundle_has_folders_within_folders(world: World, tmp: Path) -> None:
+    def fill(folder: Path) -> None:
+        (folder / "model" / "adapter").mkdir(parents=True)
+        (folder / "model" / "adapter" / "weights").write_bytes(b"w")
+
+    world.open("anna").put_bundle(BUNDLE, fill)
+    assert content(world.open(), BUNDLE) == {"model/adapter/weights": b"w"}
+
+
 # ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 @promise("durable")
 def check_what_was_acknowledged_outlives_its_writer(world: World, tmp: Path) -> None:
@@ -124,8 +134,10 @@ def check_a_bundle_outlives_a_power_cut(world: World, tmp: Path) -> None:
 def check_records_outlive_a_power_cut(world: World, tmp: Path) -> None:
     world.open("anna").append_records(LOG, [b"one"], durable=True)
     world.open("anna").append_records(LOG, [b"two"], durable=True)
+    world.open("anna").append_records("logs/anna/other.jsonl", [b"first"], durable=True)
     world.cut_power("anna")
     assert world.open().read_records(LOG).records == [b"one", b"two"]
+    assert world.open().read_records("logs/anna/other.jsonl").records == [b"first"]
 
 
 @promise("durable")
@@ -148,6 +160,10 @@ def check_trying_again_doubles_nothing(world: World, tmp: Path) -> None:
     assert world.open().read_records(LOG).records == [b"one", b"two"]
     world.open("anna").append_records(LOG, [b"wo"], durable=True)
     assert world.open().read_records(LOG).records == [b"one", b"two", b"wo"]
+    life = world.open("anna")
+    for record in (b"more", b"last", b"last"):
+        life.append_records(LOG, [record], durable=True)
+    assert world.open().read_records(LOG).records == [b"one", b"two", b"wo", b"more", b"last"]
 
 
 @promise("durable")

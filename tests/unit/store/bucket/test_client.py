@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import obstore
 import pytest
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Entry, Kind
-from tests.unit.store.bucket.buckets import BUSY, CUT, Faults, MemoryBucket
+from swarm.store.bucket import client
+from swarm.store.bucket.client import BucketClient
+from swarm.store.bucket.store import BucketStore
+from tests.unit.store.bucket.buckets import ADDRESS, BUSY, CUT, ROOT, Faults, MemoryBucket
 
 KEY = "rewards/round_0/stage_0/anna.json"
 LOG = "logs/anna/metrics.jsonl"
@@ -83,6 +89,18 @@ def test_requests_and_bytes_are_counted_by_kind() -> None:
     anna.remove(KEY)
     assert anna.facts().spent.requests == {"put": 1, "get": 1, "list": 1, "delete": 1}
     assert (anna.facts().spent.sent, anna.facts().spent.received) == (5, 5)
+
+
+@pytest.mark.parametrize(("size", "requests"), [(99, 1), (100, 1), (250, 4)])
+def test_a_large_file_is_counted_with_the_requests_of_its_parts(
+    size: int, requests: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Three parts, and one request more that says that there are no others."""
+    monkeypatch.setattr(client, "PIECE", 100)
+    (tmp_path / "weights").write_bytes(b"w" * size)
+    anna = BucketClient(MemoryBucket().objects, ADDRESS)
+    anna.upload("weights", tmp_path / "weights")
+    assert (anna.spent.requests["put"], anna.spent.sent) == (requests, size)
 
 
 def test_an_append_is_one_request_once_the_end_is_known() -> None:
@@ -185,12 +203,47 @@ def test_a_removal_is_tried_again_where_the_server_is_busy_and_not_where_it_is_n
     assert len(bucket.paused) == 1
 
 
+def test_where_one_of_several_is_gone_already_the_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some servers refuse to remove what is not there, and then remove nothing."""
+    bucket, delete = MemoryBucket(), obstore.delete
+
+    def strict(objects: Any, names: list[str]) -> None:
+        for name in names:
+            obstore.head(objects, name)
+        delete(objects, names)
+
+    bucket.write("peers/ben.json", b"{}")
+    monkeypatch.setattr(obstore, "delete", strict)
+    BucketClient(bucket.objects, ADDRESS).delete([f"{ROOT}/peers/anna.json", f"{ROOT}/peers/ben.json"])
+    assert bucket.names() == []
+
+
+LIST = obstore.list
+
+
+def from_the_first_name(objects: Any, prefix: str, offset: str | None = None, **how: Any) -> Any:
+    """Lists as a server does that begins each listing at the first name."""
+    return LIST(objects, prefix, **how)
+
+
+def test_of_azure_which_may_list_from_the_first_name_each_name_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    for node in "abcd":
+        bucket.write(f"peers/{node}.json", b"{}")
+    monkeypatch.setattr(obstore, "list", from_the_first_name)
+    azure, found, after = BucketStore(BucketClient(bucket.objects, "az://mine"), ROOT), list[str](), ""
+    for _ in "abcd":
+        page = azure.list("peers", after=after, limit=1)
+        found += [entry.name for entry in page.entries]
+        after = page.next
+    assert (found, after) == (["a.json", "b.json", "c.json", "d.json"], "")
+
+
 def test_a_server_that_gives_the_same_names_again_is_not_asked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = MemoryBucket()
     anna = bucket.open("anna")
     for number in range(PAGE):
         anna.put(f"peers/a{number:04}.json", b"{}")
-    listing = obstore.list
-    monkeypatch.setattr(obstore, "list", lambda bucket, prefix, offset=None, **how: listing(bucket, prefix, **how))
+    monkeypatch.setattr(obstore, "list", from_the_first_name)
     with pytest.raises(StoreError, match="names again"):
         list(anna._client.pages("place/experiments/demo/peers", ""))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
+import obstore
 import pytest
 
+from swarm.errors import StoreError
 from swarm.records.listing import NodeFiles
 from swarm.store.base import PAGE, Kind
 from swarm.store.bucket.listing import behind_odd, is_odd
 from tests.conformance.promises import filled
-from tests.unit.store.bucket.buckets import MemoryBucket
+from tests.unit.store.bucket.buckets import ROOT, MemoryBucket
 
 HEAD = "Encountered object with invalid path: "
 LOG = "logs/anna/metrics.jsonl"
@@ -35,6 +38,31 @@ BEHIND = {
 
 def test_the_listing_goes_on_behind_what_cannot_be_named_unless_that_might_hide_names_that_count() -> None:
     assert {said: behind_odd(HEAD + said, "pre/peers") for said in BEHIND} == BEHIND
+
+
+@pytest.mark.parametrize(
+    ("odd", "found"),
+    [("peers//x", ["anna.json", "ben.json"]), ("peers/../x", ["anna.json", "ben.json"]), ("peers/b//x", None)],
+)
+def test_an_object_that_cannot_be_named_is_passed_over_unless_it_hides_others(
+    odd: str, found: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, listing = MemoryBucket(), obstore.list
+
+    def refusing(objects: Any, prefix: str, offset: str | None = None, **how: Any) -> Any:
+        """Refuses the whole page, as obstore does."""
+        if (offset or "") < f"{ROOT}/{odd}":
+            raise obstore.exceptions.InvalidPathError(f'{HEAD}Path "{ROOT}/{odd}" contained empty path segment')
+        return listing(objects, prefix, offset=offset, **how)
+
+    for node in ("anna", "ben"):
+        bucket.write(f"peers/{node}.json", b"{}")
+    monkeypatch.setattr(obstore, "list", refusing)
+    if found:
+        assert [entry.name for entry in bucket.open().list("peers").entries] == found
+    else:
+        with pytest.raises(StoreError, match="peers/b"):
+            bucket.open().list("peers")
 
 
 def test_a_growing_file_is_one_entry_of_the_total_size_and_has_another_tag_after_each_append() -> None:

@@ -15,7 +15,8 @@ from swarm.store.bucket.packing import FRAME, LARGEST_WINDOW, LEAST, pack, unpac
 from tests.unit.store.bucket.buckets import MemoryBucket
 
 KEY = "rollouts/round_0/stage_0/anna.json"
-TEXT = b'{"rollouts": "' + b"<think>\n" * 1000 + b'"}'
+TEXT = b'{"rollouts": "' + b"<think>\n" * 1000 + b"".join(b"%x" % 3**power for power in range(20)) + b'"}'
+"""Packed, it is longer than what is unpacked at once."""
 LIMIT = 2**20
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,25 @@ def test_secrets_and_odd_urls_are_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         bucket_url(text)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_a_region_that_the_environment_names_is_left_to_the_library(variable: str) -> None:
+    assert "region" not in open_bucket(bucket_url("s3://mine"), {variable: "eu-north-1"}).config
+    assert open_bucket(bucket_url("s3://mine"), {}).config["region"] == "us-east-1"
+
+
+def test_a_bucket_is_asked_once_for_what_is_tried_again_and_counted_here() -> None:
+    once, again = (open_bucket(bucket_url("s3://mine"), {}, retries=retries).retry_config for retries in (False, True))
+    assert once
+    assert again
+    assert once["max_retries"] == 0 < again["max_retries"]
+
+
+def test_who_lacks_the_library_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(ConfigError, match=r'pip install .*"obstore'):
+        open_bucket(bucket_url("s3://mine"))
 
 
 def test_a_bucket_says_what_only_a_folder_can() -> None:

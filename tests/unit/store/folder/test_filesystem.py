@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from swarm.store.folder.filesystem import UNKNOWN, delivers_events, filesystem_of
+from swarm.store.base import Room
+from swarm.store.folder.filesystem import UNKNOWN, delivers_events, filesystem_of, room_at
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import FileSystem
 from tests.doubles.memory import MemoryPlace
@@ -73,3 +75,12 @@ def test_a_folder_knows_its_room_once_it_has_written_and_what_lies_nowhere_knows
     assert (room.inodes is None) == (counted.f_files == 0)
     assert room.inodes is None or 0 < room.inodes <= counted.f_files
     assert MemoryPlace().open().facts().room is None
+
+
+@pytest.mark.parametrize(("files", "left", "known"), [(100, 7, 7), (100, 0, 0), (0, 0, None)])
+def test_a_folder_knows_how_many_files_it_has_room_for_where_there_is_such_a_limit(
+    files: int, left: int, known: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = {"f_frsize": 1, "f_blocks": 9, "f_bfree": 5, "f_bavail": 4}
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_files=files, f_favail=left, **blocks))
+    assert room_at(tmp_path) == Room(4, known, 8)

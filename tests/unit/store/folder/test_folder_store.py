@@ -201,6 +201,22 @@ def test_nothing_is_put_back_to_where_no_bundle_was(tmp_path: Path, name: str) -
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".tmp"]
 
 
+def test_what_stands_in_the_place_of_a_writers_drafts_keeps_it_from_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".tmp").mkdir()
+    (tmp_path / ".tmp" / "anna").write_bytes(b"a file")
+    store = FolderStore(tmp_path, "anna")
+    store.recover()
+    store.put("peers/anna.json", b"{}")
+    assert store.get("peers/anna.json", 10).data == b"{}"
+
+
+def test_by_path_a_prefix_goes_though_nothing_was_written_before(tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "page").write_bytes(b"one")
+    FolderStore(tmp_path, "report", by_path=True).remove_prefix("report")
+    assert not (tmp_path / "report").exists()
+
+
 def test_a_mount_without_hard_links_promises_no_exclusive_writes_and_does_its_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +229,9 @@ def test_a_mount_without_hard_links_promises_no_exclusive_writes_and_does_its_be
     with pytest.raises(AlreadyThereError):
         store.put("experiment.json", b"second", if_absent=True)
     assert store.get("experiment.json", 100).data == b"first"
+    (tmp_path / "led").symlink_to(tmp_path / "nothing")
+    with pytest.raises(AlreadyThereError):
+        store.put("led", b"second", if_absent=True)
     store.put_bundle("checkpoints/round_1/anna", lambda folder: (folder / "node.json").write_bytes(b"{}") and None)
     with store.open_bundle("checkpoints/round_1/anna") as folder:
         assert (folder / "node.json").read_bytes() == b"{}"
@@ -263,6 +282,15 @@ def test_a_place_names_the_experiments_it_has_and_not_what_nobody_can_look_into(
     with permissions_count():
         assert place.experiments() == ["a", "b"]
     reopen(tmp_path)
+
+
+def test_an_experiment_that_cannot_be_moved_is_an_error_and_stays(tmp_path: Path) -> None:
+    place = open_place(tmp_path)
+    place.store("a", "anna").put("experiment.json", b"{}")
+    (tmp_path / "archives").write_bytes(b"a file")
+    with pytest.raises(StoreError, match="cannot move a to"):
+        place.move("a", "archives/a")
+    assert place.experiments() == ["a"]
 
 
 def test_a_growing_file_that_gets_another_inode_is_read_on(tmp_path: Path) -> None:

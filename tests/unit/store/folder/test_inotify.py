@@ -46,5 +46,14 @@ def test_the_limit_that_holds_is_the_one_to_raise(tmp_path: Path, error: str) ->
     assert remedy == "sudo sysctl user.max_inotify_watches=1024"
 
 
+@pytest.mark.parametrize("limit", [None, "no number"])
+def test_a_limit_that_cannot_be_read_is_named_all_the_same(limit: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "fs" / "inotify" / "max_user_watches"
+    file.parent.mkdir(parents=True)
+    if limit is not None:
+        file.write_text(limit)
+    assert cause_and_remedy(NO_WATCH, tmp_path)[1] == "sudo sysctl fs.inotify.max_user_watches=1024"
+
+
 def test_another_failure_is_told_as_it_is(tmp_path: Path) -> None:
     assert cause_and_remedy("the watching thread was killed", tmp_path) == ("the watching thread was killed", "")

@@ -22,7 +22,7 @@ import obstore
 
 from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.health import bucket_health
-from tests.unit.store.bucket.buckets import MemoryBucket, error
+from tests.unit.store.bucket.buckets import BUSY, Faults, MemoryBucket, error
 
 REAL = Timing(time.monotonic, time.time, time.sleep)
 SETTINGS = Settings(path="s3://mine").with_values(CADENCE)
@@ -43,6 +43,8 @@ def test_a_sound_bucket_is_in_order_and_nothing_is_left_behind() -> None:
         assert context.health.there
         assert context.health.survey().files_by_part == {"peers": 1}
         assert abs(context.server_skew) < 2
+        assert abs(context.health.written_at("peers/anna.json") - time.time()) < 2
+        assert context.health.written_at("peers/ben.json") == 0.0
     assert {finding.verdict for finding in found.values()} == {OK}
     assert found["exclusive creation"].measured.endswith("is refused")
     assert bucket.names() == ["peers/anna.json"]
@@ -62,6 +64,14 @@ def test_what_may_not_be_done_is_named_and_nothing_else_is_tried(
         found = look(remote.check_bucket, context)
     assert {name for name, finding in found.items() if finding.verdict is FAILURE} == lacking
     assert {*found} - lacking == {"permissions"}
+
+
+def test_when_an_object_was_written_is_unknown_where_the_server_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    bucket.write("peers/anna.json", b"{}")
+    with examined(bucket) as context:
+        Faults(monkeypatch, "head", *[("before", BUSY)] * 6)
+        assert context.health.written_at("peers/anna.json") == 0.0
 
 
 def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,3 +80,13 @@ def test_a_folder_with_too_many_entries_is_surveyed_in_part_and_that_is_said(
 ) -> None:
     monkeypatch.setattr(folder_health, "MOST_ENTRIES", 10)
     assert look(folder.check_files, make_patient(layout.path, probe=False))["disk use"].verdict is WARNING
+
+
+@pytest.mark.parametrize("number", [10, 11])
+def test_of_one_folder_as_many_entries_are_surveyed_as_of_several(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_health, "MOST_ENTRIES", 10)
+    for each in range(number):
+        (tmp_path / f"{each}").touch()
+    assert folder_health.survey(tmp_path).complete is (number == 10)
